@@ -76,6 +76,8 @@ class Node(Strict):
     others. Without this any pair counts at the full rate."""
     ranks_per_socket: Sourced[PerNode] | None = None
     """Ranks that a socket may hold on nodes without GPUs; default: one."""
+    sockets_per_rank: Sourced[PerNode] | None = None
+    """Sockets that a rank spans on nodes without GPUs, instead; default: one."""
     pcie_tree: PcieTree | None = None
     """None: every GPU has a root port of its own."""
     scale_up: ScaleUp | None = None
@@ -90,7 +92,13 @@ class Node(Strict):
         """Ranks a node holds: its GPUs, or without any so many on each socket."""
         if self.gpus is not None:
             return self.gpus.value
-        return self.sockets.value * (1 if self.ranks_per_socket is None else self.ranks_per_socket.value)
+        on_socket = 1 if self.ranks_per_socket is None else self.ranks_per_socket.value
+        return self.sockets.value * on_socket // self.spanned_sockets
+
+    @property
+    def spanned_sockets(self) -> int:
+        """Sockets that a rank spans: 1 unless `sockets_per_rank` says more."""
+        return 1 if self.sockets_per_rank is None else self.sockets_per_rank.value
 
     @property
     def rank_name(self) -> str:
@@ -131,6 +139,19 @@ class Node(Strict):
         return nics.nic.bytes_per_s.value * nics.count.value / self.ranks
 
     @model_validator(mode="after")
+    def _ranks_are_on_sockets(self) -> Node:
+        """Only nodes without GPUs say how sockets hold ranks; ranks share a socket, or span as many as all others."""
+        for key in ("ranks_per_socket", "sockets_per_rank"):
+            if self.gpu is not None and getattr(self, key) is not None:
+                raise problem("a node with `gpu` has none of these", key=key, expected=NONE)
+        if self.ranks_per_socket is not None and self.sockets_per_rank is not None:
+            raise problem("stands beside ranks_per_socket", key="sockets_per_rank", expected="one of the two")
+        if self.sockets.value % self.spanned_sockets:
+            expected = f"a divisor of the {self.sockets.value} sockets"
+            raise problem("ranks cannot share the sockets evenly", key="sockets_per_rank.value", expected=expected)
+        return self
+
+    @model_validator(mode="after")
     def _has_gpu_parts(self) -> Node:
         """A node with GPUs says how many and how they are linked; one without says nothing of them."""
         keys = ("gpus", "pcie_bytes_per_s", "pcie_fraction")
@@ -146,8 +167,6 @@ class Node(Strict):
                 raise problem(WITHOUT, key=key, expected=NONE)
         if self.gpu is None and self.nics.gpudirect is not None:
             raise problem(WITHOUT, key="nics.gpudirect", expected=NONE)
-        if self.gpu is not None and self.ranks_per_socket is not None:
-            raise problem("a node with `gpu` has none of these", key="ranks_per_socket", expected=NONE)
         if self.socket_links is not None:
             if self.gpu is not None or self.ranks != self.sockets.value:
                 expected = "a node without `gpu`, a rank on each socket"

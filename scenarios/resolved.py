@@ -64,11 +64,12 @@ class ResolvedScenario(Generic[M_co, S_co]):
     @property
     def local_batch_size(self) -> int:
         """Samples per iteration on the rank with most."""
-        return largest_share(self.global_batch_size, self.world_size)
+        return largest_share(self.global_batch_size, self.scenario.workload.training_ranks(self.world_size))
 
     def batch_on(self, world_size: int) -> int:
-        """Samples per iteration on another number of ranks with the same samples per rank."""
-        return max(round(self.global_batch_size * world_size / self.world_size), world_size)
+        """Samples per iteration on another number of ranks with the same samples per rank that trains."""
+        before, after = map(self.scenario.workload.training_ranks, (self.world_size, world_size))
+        return max(round(self.global_batch_size * after / before), after)
 
     def to_dict(self) -> dict[str, Any]:
         """The resolved scenario as plain JSON values; reads back as the same scenario."""

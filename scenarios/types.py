@@ -59,6 +59,10 @@ class Section(Strict):
     framework: str | dict[str, Any] = Field("pytorch", description="framework profile: launch cost, buckets, streams")
     optimizer: DenseOptimizer = Field(default_factory=DenseOptimizer, description="optimizers")
 
+    def training_ranks(self, world_size: int) -> int:
+        """Ranks that have samples of the batch: all, unless a family has others beside them."""
+        return world_size
+
 
 class Bursts(Strict):
     """Traffic of another job that comes and goes."""

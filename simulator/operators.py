@@ -54,7 +54,8 @@ INPUT_CATEGORIES = (Category.HOST, Category.COPY, Category.INPUT)
 class Gemm:
     """Matrix product ``[m, k] x [k, n]``, 2 m n k floating point operations; ``count`` of them in one kernel.
 
-    ``transposed``: the first factor is stored as ``[k, m]``, as in the gradient of weights.
+    ``transposed``: the first factor is stored as ``[k, m]``, as in the gradient of weights; ``apart``: on a CPU, the
+    products are large ones, each on a core of its own (several of them else are small ones that the cores share).
     """
 
     m: Amount
@@ -63,6 +64,7 @@ class Gemm:
     precision: Precision
     count: Amount = 1
     transposed: bool = False
+    apart: bool = False
 
     @property
     def elements(self) -> Amount:

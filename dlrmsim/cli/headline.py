@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dlrmsim.cli.printing import text_console
-from dlrmsim.cli.sections import Row, cache_rows, exchange_rows, table_rows
+from dlrmsim.cli.sections import Row, cache_rows, exchange_rows, server_rows, table_rows
 from inputs.quantities import format_quantity
 from reports.interval_words import given_in_words, rate_span, time_span, widest_in_words
 from reports.numbers import singular, usd
@@ -166,6 +166,7 @@ def _memory_rows(found: Mapping[str, Any]) -> Iterator[Row]:
             yield (f"memory, {tier}", used, f"of {usable} usable (rank {use['max_rank']}, the fullest)")
     yield from cache_rows(found)
     yield from exchange_rows(found)
+    yield from server_rows(found)
 
 
 def _check_rows(estimate: Mapping[str, Any]) -> Iterator[Row]:
@@ -174,7 +175,6 @@ def _check_rows(estimate: Mapping[str, Any]) -> Iterator[Row]:
     share = f"{'at most ' if uneven else ''}{estimate['local_batch_size']:,} per {singular(_rank_name(estimate))}"
     yield ("batch", f"{estimate['global_batch_size']:,}", share)
     yield from table_rows(estimate)
-    yield from exchange_rows(estimate)
     yield from _memory_rows(estimate)
     yield ("tasks", f"{size['tasks_per_iteration']:,}", "per rank and iteration")
     runs = f"{size['runs']} runs, the first of about {size['iterations']} iterations"

@@ -24,6 +24,16 @@ def exchange_rows(found: Mapping[str, Any]) -> Iterator[Row]:
         yield ("exchange", exchange["strategy"], "" if servers is None else f"parameter servers: {servers}")
 
 
+def server_rows(found: Mapping[str, Any]) -> Iterator[Row]:
+    """Trainers and parameter servers of a DLRM that trains asynchronously."""
+    of = found.get("parameter_servers")
+    if of is not None:
+        trainers = f"{of['trainers']} trainers, {of['threads']} threads each"
+        busiest = f"the busiest looks up {of['busiest_over_mean_lookups']:.2f} of the mean"
+        servers = f"{of['sparse_servers']} of tables ({busiest}), {of['dense_servers']} of dense parameters"
+        yield ("parameter servers", trainers, f"{servers}, {of['readers']} readers")
+
+
 def cache_rows(found: Mapping[str, Any]) -> Iterator[Row]:
     """Rows of tables that caches find."""
     caches = found.get("caches")

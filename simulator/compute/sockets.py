@@ -7,9 +7,9 @@
     gather, scatter  start + bytes / rate of indexing
     others           start + bytes / STREAM
 
-A rank has a socket, or an equal part of it; cores of the library's workers compute nothing. STREAM is the rate of the
-socket, which fewer cores reach too. The update is that of Kalamkar et al. (SC 2020): the backward pass writes a
-gradient for each lookup, which a second kernel adds to the rows, in one of three ways:
+A rank has a socket, an equal part of it, or several; cores of the library's workers compute nothing. STREAM is the
+rate of the socket, which fewer cores reach too. The update is that of Kalamkar et al. (SC 2020): the backward pass
+writes a gradient for each lookup, which a second kernel adds to the rows, in one of three ways:
 
     race_free   each core owns a range of rows and skips the lookups of others: no contention
     atomic      each core adds its share of the lookups: of T cores that add, T c meet at one row at a time, where c is
@@ -60,6 +60,7 @@ class SocketModel:
         rates: rates of the socket.
         node: the node it sits in.
         ranks: ranks that share the socket.
+        sockets: sockets that a rank spans instead.
         cores: cores of a rank that compute.
         launch_s: host time of one operator, from the framework profile.
         gemm_speed: multiplies arithmetic rates.
@@ -77,6 +78,7 @@ class SocketModel:
     memory_speed: float = 1.0
     host_speed: float = 1.0
     kernel_starts: float = 1.0
+    sockets: int = 1
 
     @staticmethod
     def of(cluster: Cluster, rates: CpuRates, world_size: int, launch_s: float) -> SocketModel:
@@ -84,13 +86,13 @@ class SocketModel:
         node = cluster.node
         ranks = 1 if node.ranks_per_socket is None else node.ranks_per_socket.value
         workers = cluster.collectives.workers if world_size > 1 else 0
-        cores = max(1, node.cpu.cores.value // ranks - workers)
-        return SocketModel(rates, node, ranks, cores, launch_s)
+        cores = max(1, node.cpu.cores.value * node.spanned_sockets // ranks - workers)
+        return SocketModel(rates, node, ranks, cores, launch_s, sockets=node.spanned_sockets)
 
     @property
     def memory_bytes_per_s(self) -> float:
         """Rate of memory for a rank."""
-        return self.rates.memory_bytes_per_s.value / self.ranks * self.memory_speed
+        return self.rates.memory_bytes_per_s.value * self.sockets / self.ranks * self.memory_speed
 
     def flops_per_s(self, precision: str, fraction: float) -> float:
         """Arithmetic rate of a rank's computing cores at a fraction of the peak.
@@ -148,7 +150,7 @@ class SocketModel:
 
     def _gemm(self, operator: Gemm) -> Amount:
         m, n, k, count = operator.m, operator.n, operator.k, operator.count
-        small = bool(np.max(count) > 1)
+        small = bool(np.max(count) > 1) and not operator.apart
         fraction = (self.rates.small_gemm_fraction if small else self.rates.gemm_fraction).value
         traffic = BYTES_PER_ELEMENT[operator.precision] * count * (m * k + k * n + m * n)
         flops_s = 2.0 * count * m * n * k / self.flops_per_s(operator.precision, fraction)
@@ -182,7 +184,7 @@ class SocketModel:
 
     def _from_memory(self, missed: Misses | None, passed: Amount) -> Amount:
         """Bytes that come from behind the shared cache, of which each rank of the socket has an equal part."""
-        return passed if missed is None else missed.at(self.rates.cache_bytes.value / self.ranks)
+        return passed if missed is None else missed.at(self.rates.cache_bytes.value * self.sockets / self.ranks)
 
     def _elementwise(self, operator: Elementwise) -> Amount:
         if operator.access in SINGLE_VALUES:

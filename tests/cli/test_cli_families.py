@@ -71,8 +71,13 @@ def test_a_kind_that_does_not_exist_is_refused_with_the_nearest_one(toy, capsys)
     ("text", "place", "key", "words"),
     [
         (TOY + "  sharding: {planner: greedy}\n", "9", "workload.sharding", "sharding is a key of dlrm workloads"),
-        (TOY + "precision: {tables: fp16}\n", "9", "precision.tables", "tables is a key of dlrm workloads"),
-        (TOY + "  optimizer: {tables: sgd}\n", "9", "workload.optimizer.tables", "tables is a key of dlrm workloads"),
+        (TOY + "precision: {tables: fp16}\n", "9", "precision.tables", "tables is a key of dlrm and dlrm_ps workloads"),
+        (
+            TOY + "  optimizer: {tables: sgd}\n",
+            "9",
+            "workload.optimizer.tables",
+            "tables is a key of dlrm and dlrm_ps workloads",
+        ),
         (DLRM + "  images_each: 3\n", "8", "workload.images_each", "images_each is a key of toy workloads"),
     ],
 )

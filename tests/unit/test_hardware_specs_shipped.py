@@ -62,7 +62,7 @@ def test_each_number_has_unit_source_and_grade(kind, name):
         assert holder.get("source"), where
         assert holder.get("grade") in {"read", "secondary", "memory", "derived", "assumed"}, where
         counts = {"gpus", "count", "sockets", "cores", "sms", "ranks", "ranks_per_node", "max_nodes"}
-        plain = counts | {"ranks_per_socket", "threads", "collective_cores", "collective_slower"}
+        plain = counts | {"ranks_per_socket", "sockets_per_rank", "threads", "collective_cores", "collective_slower"}
         plain |= {"rows", "median_error_pct", "worst_error_pct", "noise_pct"}  # of a fit
         plain |= {"leaf_nodes", "domain_gpus", "switches", "links", "up_to_ranks", "gemm_balanced_tile", "share"}
         plain |= {"protocols", "ring_protocols", "span_exponent", "workers", "socket_links"}

@@ -38,8 +38,8 @@ def _score(file: Path, suite: Suite, run_all: Map, progress: Progress | None) ->
         if case.id in suite.alternatives
     }
     jobs = [
-        *(Job.of(case.scenario, case.set, bound=True) for case in suite.cases),
-        *(Job.of(case.scenario, case.over) for case in suite.cases if case.over is not None),
+        *(_job(case) for case in suite.cases),
+        *(Job.of(*case.other_run) for case in suite.cases if case.other_run is not None),
         *(job for options in repeated.values() for _, _, job in options),
         *(Job.of(e.scenario, side) for e in suite.effects for side in (e.before, e.after)),
         *(Job.of(peer.scenario, {}) for peer in suite.peers),
@@ -91,8 +91,13 @@ def _errors(cases: Sequence[Table], *, memory: bool) -> list[float]:
     return [error for error in errors if error is not None]
 
 
+def _job(case: Case) -> Job:
+    """The job of a case; ratios have no interval, which its bound is for."""
+    return Job.of(case.scenario, case.set, bound=case.other_run is None)
+
+
 def _case(suite: Suite, case: Case, predictions: Mapping[Job, Prediction]) -> Table:
-    prediction = predictions[Job.of(case.scenario, case.set, bound=True)]
+    prediction = predictions[_job(case)]
     predicted, measured = _predicted(case, prediction, predictions), case.measured
     row = {
         "id": case.id,
@@ -104,7 +109,7 @@ def _case(suite: Suite, case: Case, predictions: Mapping[Job, Prediction]) -> Ta
         "measured": measured.model_dump() if isinstance(measured, Band) else measured,
         "predicted": predicted,
         "error_pct": error_pct(predicted, measured),
-        **({} if case.over is not None else job_interval(case, prediction)),
+        **({} if case.other_run is not None else job_interval(case, prediction)),
         **({"amount": True} if is_amount(case.metric) else {}),
         "source": case.source,
         "warnings": list(prediction.summary.get("warnings", ())),
@@ -116,9 +121,9 @@ def _case(suite: Suite, case: Case, predictions: Mapping[Job, Prediction]) -> Ta
 def _predicted(case: Case, prediction: Prediction, predictions: Mapping[Job, Prediction]) -> float | None:
     """The metric of a case, or its ratio to that of another run; None where a run gave none."""
     value = prediction.value(case.metric)
-    if case.over is None or value is None:
+    if case.other_run is None or value is None:
         return value
-    other = predictions[Job.of(case.scenario, case.over)].value(case.metric)
+    other = predictions[Job.of(*case.other_run)].value(case.metric)
     return value / other if other else None
 
 

@@ -27,7 +27,7 @@ from validation.fits.rules import Rule, holds
 SUITES = Catalog("suite", "validation", "suites")
 FILES = (*SUFFIXES, ".json", ".csv", ".npy", ".npz", ".parquet")
 """Suffixes of files that a suite or a scenario may name."""
-WITH_PATHS = ("scenario", "set", "over", "before", "after", "cluster", "over_cluster", "points")
+WITH_PATHS = ("scenario", "set", "over", "over_scenario", "before", "after", "cluster", "over_cluster", "points")
 """Keys of a suite's items that may contain paths."""
 
 
@@ -63,6 +63,15 @@ class Case(Strict):
     over: dict[str, Any] | None = Field(
         None, description="dotted keys of another run of the scenario: the metric is divided by the one of that run"
     )
+
+    over_scenario: str | None = Field(None, description="the scenario of that run, where it is another one")
+
+    @property
+    def other_run(self) -> tuple[str, dict[str, Any]] | None:
+        """Scenario and changes of the run that the metric is divided by; None: it is not divided."""
+        if self.over is None and self.over_scenario is None:
+            return None
+        return self.over_scenario or self.scenario, self.over or {}
 
     @property
     def inputs(self) -> dict[str, str]:

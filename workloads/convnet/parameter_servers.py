@@ -1,84 +1,35 @@
-"""Parameter servers: which server has which variable, and how a tensor travels between a worker and a server.
+"""Parameter servers: which server has which variable, and the channels of the strategies that use servers.
 
 TensorFlow moves every tensor by itself. The receiver asks for it, and the sender answers when it is there; here a
-receiver has always asked. The ways differ in what the CPUs of both ends have to do for a tensor.
+receiver has always asked.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from workloads.convnet.layers import Variable
 from workloads.convnet.settings import Strategy
+from workloads.graph.parameter_servers import (
+    CORE_BYTES_PER_S,
+    GRPC,
+    GRPC_CALL_S,
+    SERIALISED_TOUCHES,
+    Channel,
+    accumulate_s,
+    update_s,
+)
 
-GRPC_CALL_S = 29.6e-6
-"""CPU time of each end for a gRPC call without content, seconds: half of a ping-pong over TCP between two ends on one
-core (grpc/grpc pull request 8503, ``BM_UnaryPingPong<TCP>``, 59.2 us)."""
-
-GRPC_BYTES_PER_S = 1.6e9
-"""Rate at which each end of a gRPC channel passes a tensor on; one after the other they reach 0.8 GB/s
-(tensorflow/tensorflow issue 6116, comment of 9 August 2017; grpc/grpc pull request 11033 has 0.76 GB/s for 32 MB)."""
-
-CORE_BYTES_PER_S = 10e9
-"""Memory traffic of one core of a Xeon E5, B/s (STREAM on one core, recalled)."""
-
-GRPC_SERVER_THREADS = 8
-"""Threads of a TensorFlow server that handle calls (tensorflow/tensorflow, ``rpc/grpc_server_lib.cc``)."""
-
-ADDER_BYTES_PER_S = 50e9
-"""Memory traffic of sums and updates, B/s: what the cores of a Xeon E5 reach together (STREAM, recalled); TensorFlow's
-kernels on CPUs use all cores, so a server adds up or updates one variable after the other."""
-
-SERIALISED_TOUCHES = 2
-"""Accesses of a byte that is copied into or out of a message."""
-
-ACCUMULATED_TOUCHES = 3
-"""Accesses of a gradient's byte that a server adds to the sum: both read, the sum written."""
-
-UPDATED_TOUCHES = 3
-"""Accesses of a weight's byte in an update by SGD: sum and weight read, weight written."""
-
-
-@dataclass(frozen=True, slots=True)
-class Channel:
-    """Way of a tensor between a worker and a server.
-
-    Attributes:
-        through_host: whether it is copied between GPU and host before and after.
-        call_s: time of a thread at each end for a tensor, seconds.
-        byte_s: the same for each of its bytes.
-        server_threads: threads of a server that do this, for all workers.
-    """
-
-    through_host: bool
-    call_s: float = 0.0
-    byte_s: float = 0.0
-    server_threads: int = GRPC_SERVER_THREADS
-
-    def seconds(self, size: float) -> float:
-        """Time of a thread at each end, seconds."""
-        return self.call_s + self.byte_s * size
-
+__all__ = ["CHANNELS", "GRPC_CALL_S", "Channel", "accumulate_s", "placed", "update_s"]
 
 CHANNELS: dict[Strategy, Channel] = {
-    "grpc_ps": Channel(through_host=True, call_s=GRPC_CALL_S, byte_s=1.0 / GRPC_BYTES_PER_S),
+    "grpc_ps": GRPC,
     "grpc_ps_verbs": Channel(through_host=True),
     "grpc_ps_mpi": Channel(through_host=True, byte_s=SERIALISED_TOUCHES / CORE_BYTES_PER_S, server_threads=1),
     "grpc_ps_gdr": Channel(through_host=False, call_s=GRPC_CALL_S),
 }
 """gRPC; RDMA writes between hosts; messages that one thread of each process copies and sends by MPI; RDMA reads between
 GPUs, agreed on by gRPC (tensorflow/networking, READMEs of ``verbs``, ``mpi`` and ``gdr``)."""
-
-
-def accumulate_s(size: float) -> float:
-    """Seconds in which a server adds a gradient to the sum."""
-    return ACCUMULATED_TOUCHES * size / ADDER_BYTES_PER_S
-
-
-def update_s(size: float) -> float:
-    """Seconds in which a server updates a variable."""
-    return UPDATED_TOUCHES * size / ADDER_BYTES_PER_S
 
 
 def placed(variables: Sequence[Variable], servers: int) -> dict[str, int]:

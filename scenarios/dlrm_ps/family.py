@@ -1,0 +1,184 @@
+"""The family of DLRMs with parameter servers behind the interface of `scenarios.family`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from inputs.errors import InputError
+from inputs.keys import KeyPath
+from inputs.yaml_lines import Document
+from scenarios.candidates import Candidate
+from scenarios.dlrm_ps import filling
+from scenarios.dlrm_ps.section import PsScenario
+from scenarios.family import FAMILIES, Asked, Expected, Filled
+from scenarios.progress import Progress
+from scenarios.resolved import ResolvedScenario
+from simulator.analysis import Bound
+from simulator.compute import SocketModel
+from simulator.lowering import Machine
+from workloads.dlrm.laws.index_laws import make_law
+from workloads.dlrm.model.model import DlrmModel, load_model, read_model
+from workloads.dlrm_ps.family import DlrmPsWorkload
+from workloads.dlrm_ps.settings import MOST_WAVES, THREAD_GROUPS, PsSettings
+
+PsResolved: TypeAlias = ResolvedScenario[DlrmModel, PsScenario]
+
+TRAINER_TASKS, SERVER_TASKS = 30, 16
+"""Tasks of an iteration for each group of threads on its trainer, and for each group of a wave on each server (for the
+estimate of a run's memory)."""
+
+
+TRAINERS_DIFFER = (
+    "trainers differ (variation), and the throughput is that of the slowest pace for all; asynchronous trainers lose "
+    "only the time of those that are slow"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedPs:
+    """A DLRM on its trainers and servers; see `scenarios.family.PlacedJob`."""
+
+    resolved: PsResolved
+    workload: DlrmPsWorkload
+    varies: bool = False
+
+    def estimate_sections(self) -> Mapping[str, Any]:
+        """Ranks of each kind, threads, and the placement of tables."""
+        settings, placed = self.workload.settings, self.workload.placed
+        load = self.workload.job.requests.load
+        return {
+            "parameter_servers": {
+                "trainers": settings.trainers,
+                "sparse_servers": settings.sparse_servers,
+                "dense_servers": settings.dense_servers,
+                "readers": settings.readers,
+                "threads": settings.threads,
+                "thread_groups": settings.groups,
+                "batch_per_thread": settings.batch_per_thread,
+                "sync_every": settings.sync_every,
+                "placement": settings.placement,
+                "tables": len(self.workload.model_tables),
+                "tables_cut": placed.cut,
+                "busiest_over_mean_lookups": float(load.max() / load.mean()),
+                "batches_in_flight": settings.trainers * settings.threads,
+            }
+        }
+
+    def summary_sections(self) -> Mapping[str, Any]:
+        """As before a run."""
+        return self.estimate_sections()
+
+    def warnings(self) -> Sequence[str]:
+        """Differences between trainers, which the throughput does not show as asynchronous training does."""
+        variation, settings = self.resolved.scenario.variation, self.workload.settings
+        slow = any(rank < settings.trainers for rank in settings.slow_ranks)
+        if not slow and not variation.varies:
+            return ()
+        return (TRAINERS_DIFFER,)
+
+    def device_waits_s(self) -> Mapping[str, float]:
+        """None."""
+        return {}
+
+    def candidates(self, bound: Bound) -> Iterator[Candidate]:  # noqa: ARG002 - an interface
+        """16 bits on the wire, where the scenario has 32."""
+        precision = self.resolved.scenario.precision
+        wires = {
+            "forward_all_to_all": precision.forward_all_to_all,
+            "backward_all_to_all": precision.backward_all_to_all,
+        }
+        for key, chosen in wires.items():
+            if chosen == "fp32":
+                yield Candidate(f"precision.{key}=fp16", "numerics")
+
+    def changed(self, resolved: PsResolved, machine: Machine, *, place_again: bool = False) -> DlrmPsWorkload:  # noqa: ARG002 - an interface
+        """The workload of a changed scenario, whose tables are placed by the same rule."""
+        return _workload(resolved, machine)
+
+
+@dataclass(frozen=True, slots=True)
+class DlrmPsFamily:
+    """DLRMs with parameter servers; see `scenarios.family.Family` for its members."""
+
+    kind: str = "dlrm_ps"
+    unit: str = "samples"
+    scenario: type[PsScenario] = PsScenario
+    exclusive: Sequence[tuple[KeyPath, KeyPath]] = ((filling.BATCH, filling.PER_THREAD),)
+    planning: None = None
+
+    def load_model(self, name_or_path: str, *, origin: Document, key: str) -> DlrmModel:
+        """A shipped model or a model file."""
+        return load_model(name_or_path, origin=origin, key=key)
+
+    def read_model(self, document: Document, *, prefix: KeyPath) -> DlrmModel:
+        """A model written out."""
+        return read_model(document, prefix=prefix)
+
+    def backend(self, scenario: PsScenario) -> None:  # noqa: ARG002 - an interface
+        """Any; see `scenarios.family.Family.backend`."""
+        return
+
+    def fill(self, asked: Asked[DlrmModel, PsScenario]) -> Filled[DlrmModel]:
+        """See `scenarios.dlrm_ps.filling.fill`."""
+        return filling.fill(asked)
+
+    def expected(self, resolved: PsResolved) -> Expected:
+        """Tasks of a rank, the mean of trainers and servers."""
+        section = resolved.scenario.workload
+        trainers = section.training_ranks(resolved.world_size)
+        groups, servers = min(THREAD_GROUPS, section.threads), resolved.world_size - trainers
+        tasks = groups * (trainers * TRAINER_TASKS + min(MOST_WAVES, trainers) * servers * SERVER_TASKS)
+        return Expected(tasks // resolved.world_size + 1)
+
+    def facts(self, resolved: PsResolved) -> Mapping[str, str]:
+        """Trainers, servers and number formats."""
+        section, precision = resolved.scenario.workload, resolved.scenario.precision
+        return {
+            "Trainers": f"{section.training_ranks(resolved.world_size)}, {section.threads} threads each",
+            "Servers": f"{section.sparse_servers} of tables, {section.dense_servers} of dense parameters, "
+            f"{section.readers} readers",
+            "EASGD": f"every {section.sync_every} iterations",
+            "Arithmetic": f"dense {precision.dense}, tables {precision.tables}",
+        }
+
+    def place(self, resolved: PsResolved, machine: Machine, progress: Progress) -> PlacedPs:
+        """Place the tables on their servers."""
+        progress.stage("placing the tables")
+        return PlacedPs(resolved, _workload(resolved, machine))
+
+
+def _workload(resolved: PsResolved, machine: Machine) -> DlrmPsWorkload:
+    """The workload of a scenario on a machine.
+
+    Raises:
+        InputError: the model contradicts itself, or the machine has other ranks than CPU servers.
+    """
+    section, variation = resolved.scenario.workload, resolved.scenario.variation
+    if not isinstance(machine.compute, SocketModel):
+        raise InputError(
+            "no CPU servers", key="cluster", given=resolved.cluster.name, expected="a cluster without GPUs"
+        )
+    trainers = section.training_ranks(resolved.world_size)
+    settings = PsSettings(
+        trainers=trainers,
+        sparse_servers=section.sparse_servers,
+        dense_servers=section.dense_servers,
+        readers=section.readers,
+        threads=section.threads,
+        batch_per_thread=resolved.global_batch_size // (trainers * section.threads),
+        cores=machine.compute.cores,
+        framework=resolved.framework,
+        precision=resolved.scenario.precision,
+        optimizer=section.optimizer,
+        indices=make_law(resolved.model.index_reuse.value),
+        sync_every=section.sync_every,
+        placement=section.placement,
+        decode_bytes_per_s=section.decode_bytes_per_s,
+        slow_ranks=variation.straggler_ranks if variation.straggler_slowdown > 1.0 else (),
+    )
+    return DlrmPsWorkload(resolved.model, settings)
+
+
+FAMILIES.add("dlrm_ps", DlrmPsFamily(), "deep learning recommendation models: asynchronous, with parameter servers")

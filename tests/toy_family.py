@@ -133,6 +133,9 @@ class ToyFamily:
     def read_model(self, document: Document, *, prefix: KeyPath) -> ToyModel:
         return validate(ToyModel, document, prefix=prefix)
 
+    def backend(self, scenario: ToyScenario) -> None:
+        """The cluster's."""
+
     def fill(self, asked: Asked[ToyModel, ToyScenario]) -> Filled[ToyModel]:
         section = asked.scenario.workload
         return Filled(section, asked.model, section.global_batch_size or section.images_each * asked.world_size)

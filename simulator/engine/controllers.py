@@ -31,7 +31,7 @@ class ReadyTask:
     """A task whose inputs became known at the same time for some ranks.
 
     Attributes:
-        since_ps: that time.
+        since_ps: time at which they did.
         members: numbers of the ranks within the group, ascending.
     """
 
@@ -117,12 +117,12 @@ class View:
         return int(self._env.now)
 
     def take_ready(self) -> list[ReadyTask]:
-        """What has become ready since this was last asked."""
+        """Tasks that have become ready since this was last asked."""
         taken, self._ready = self._ready, []
         return taken
 
     def take_ended(self) -> list[EndedTask]:
-        """What has ended since this was last asked."""
+        """Tasks that have ended since this was last asked."""
         taken, self._ended = self._ended, []
         return taken
 

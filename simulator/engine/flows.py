@@ -208,7 +208,7 @@ class Flows(Generic[Token]):
         return slots[inside]
 
     def _connection(self, rows: IntArray, seeds: list[int]) -> NDArray[np.bool_]:
-        """Which of the rows are connected with the resources of the rows ``seeds``."""
+        """Whether each row is connected with the resources of the rows ``seeds``."""
         counts, classes, _ = self._table.gather(rows)
         begins = np.cumsum(counts) - counts
         reached = np.zeros(self._table.class_count, dtype=np.bool_)

@@ -32,7 +32,7 @@ class _Call:
     Attributes:
         since_ps: time at which the last of them became so.
         ranks: their number.
-        tasks: what they have ready.
+        tasks: their tasks that are ready.
     """
 
     iteration: int

@@ -55,7 +55,7 @@ class CollectiveLowering:
 
 
 def _key(sequenced: SequencedCall) -> Hashable:
-    """What the times of a call follow from; None where ranks have amounts of their own."""
+    """Key of calls with equal times; None where ranks have amounts of their own."""
     calls = [caller.call for caller in sequenced.callers]
     if any(np.ndim(call.bytes) or call.receive_weights is not None or call.peer_shares is not None for call in calls):
         return None

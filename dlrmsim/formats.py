@@ -52,6 +52,9 @@ def _model(kind: str) -> type[BaseModel]:
     return DlrmModel
 
 
+DEFAULT_KIND = "dlrm"
+TEMPLATES = (DEFAULT_KIND, "convnet", "dlrm_ps")
+"""Kinds of workload with a template of a scenario."""
 MODEL_FILE, TABLES_FILE = "model.yaml", "tables.csv"
 """File names of the model and of its list of tables that `write_templates` writes with a scenario."""
 _OWN_MODEL = {
@@ -61,21 +64,32 @@ _OWN_MODEL = {
 """Lines of the scenario template that change for the model template, which PyTorch trains."""
 
 
-def scenario_template(*, model: bool = False) -> str:
-    """A scenario with every key and comments; with ``model`` it names `MODEL_FILE`."""
-    text = _text("scenarios", "template.yaml")
+def scenario_template(*, model: bool = False, kind: str = DEFAULT_KIND) -> str:
+    """A scenario with every key of a kind of workload and comments; with ``model`` it names `MODEL_FILE`.
+
+    Raises:
+        InputError: there is no such kind, it has no template, or no files of models.
+    """
+    if kind not in TEMPLATES:
+        expected, near = f"one of {', '.join(TEMPLATES)}", nearest_name(kind, TEMPLATES)
+        raise InputError(
+            "no template of this kind of workload", key="--kind", given=kind, expected=expected, nearest=near
+        )
+    if model and kind != DEFAULT_KIND:
+        raise InputError("models of files are DLRMs", key="--model", given=f"kind {kind}", expected=DEFAULT_KIND)
+    text = _text(f"scenarios.{kind}", "template.yaml") + _text("scenarios", "template_end.yaml")
     for shipped, own in _OWN_MODEL.items() if model else ():
         text = text.replace(shipped, own)
     return text
 
 
-def write_templates(file: Path, *, model: bool = False) -> list[Path]:
+def write_templates(file: Path, *, model: bool = False, kind: str = DEFAULT_KIND) -> list[Path]:
     """Create a file with `scenario_template`, and with ``model`` a model and its tables beside it; all or none.
 
     Raises:
-        InputError: a file exists, or cannot be created.
+        InputError: a file exists, or cannot be created; or as `scenario_template`.
     """
-    texts = {file: scenario_template(model=model)}
+    texts = {file: scenario_template(model=model, kind=kind)}
     if model:
         texts[file.parent / MODEL_FILE] = _text("workloads.dlrm", "model_template.yaml")
         texts[file.parent / TABLES_FILE] = _text("workloads.dlrm", "tables_template.csv")

@@ -15,6 +15,7 @@ def init(
     file: Annotated[Path | None, typer.Argument(help="File to create (default: print it).")] = None,
     *,
     model: Annotated[bool, typer.Option("--model", help="Write model.yaml and tables.csv beside it, too.")] = False,
+    kind: Annotated[str, typer.Option(help="Kind of workload: dlrm, convnet, dlrm_ps.")] = "dlrm",
 ) -> None:
     """Write a scenario that says everything it can, with comments."""
     from dlrmsim import formats
@@ -25,7 +26,7 @@ def init(
             "a model needs a scenario beside it", key="--model", expected="FILE, e.g. init my.yaml --model"
         )
     if file is None:
-        sys.stdout.write(formats.scenario_template())
+        sys.stdout.write(formats.scenario_template(kind=kind))
         return
-    written = formats.write_templates(file, model=model)
+    written = formats.write_templates(file, model=model, kind=kind)
     print_line(f"wrote {', '.join(map(str, written))}; next: dlrmsim run {file}")

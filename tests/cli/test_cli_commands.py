@@ -14,7 +14,7 @@ import yaml
 import dlrmsim
 from dlrmsim.cli import main
 from inputs.yaml_lines import load_yaml
-from scenarios.dlrm.section import DlrmScenario as Scenario
+from scenarios.family import FAMILIES
 from workloads.dlrm.model.model import DlrmModel
 
 ROOT = Path(__file__).parents[2]
@@ -205,9 +205,12 @@ def test_the_template_of_a_model_shows_every_key(here):
     assert set(DlrmModel.model_fields) - set(full) == {"tables", "population", "uniform_mlp"}
 
 
-def test_the_template_shows_every_key_and_the_defaults(here, capsys):
+@pytest.mark.parametrize("kind", FAMILIES.names())
+def test_the_template_of_each_kind_shows_every_key_and_the_defaults(here, kind):
     """Uncommented, the template is the same scenario: what its comments show are the defaults."""
-    assert main(["init", "mine.yaml"]) == 0
+    Scenario = FAMILIES.get(kind).scenario  # noqa: N806 - a class
+    assert main(["init", "mine.yaml", "--kind", kind]) == 0
+    assert main(["run", "mine.yaml", "--check"]) == 0
     text = Path("mine.yaml").read_text()
     kept = [line for line in text.splitlines()[2:] if not line.lstrip().startswith(("# world_size", "# alternatives"))]
     full = yaml.safe_load("\n".join(re.sub(r"^( *)# (?= *\w+:)", r"\1", line) for line in kept))
@@ -216,6 +219,13 @@ def test_the_template_shows_every_key_and_the_defaults(here, capsys):
     for part in ("workload", "precision", "network", "variation", "run"):
         fields = type(getattr(Scenario.model_validate(full), part)).model_fields
         assert set(fields) - set(full[part]) <= {"alternatives"}
+
+
+def test_a_kind_without_a_template_is_refused(here, capsys):
+    assert main(["init", "mine.yaml", "--kind", "convnett"]) == 2
+    assert "did you mean 'convnet'?" in capsys.readouterr().err
+    assert main(["init", "mine.yaml", "--kind", "convnet", "--model"]) == 2
+    assert not Path("mine.yaml").exists()
 
 
 def test_python_can_do_what_the_command_does(here):

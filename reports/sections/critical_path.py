@@ -20,7 +20,7 @@ _CATEGORY_COLORS = {
 _OPERATOR_COLORS = {
     "Gemm": "gemm", "EmbeddingLookup": "embedding", "EmbeddingUpdate": "embedding", "Interaction": "interaction",
     "Elementwise": "elementwise", "DenseOptimizer": "optimizer", "Copy": "copy", "HostWork": "host",
-    "Nothing": "host", "all_to_all": "all-to-all", "all_reduce": "all-reduce", "all_gather": "all-gather",
+    "Marker": "host", "all_to_all": "all-to-all", "all_reduce": "all-reduce", "all_gather": "all-gather",
     "reduce_scatter": "reduce-scatter",
 }  # fmt: skip
 

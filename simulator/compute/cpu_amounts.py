@@ -32,8 +32,8 @@ from simulator.operators import (
     HostWork,
     Ingest,
     Interaction,
+    Marker,
     Misses,
-    Nothing,
     Operator,
 )
 
@@ -243,7 +243,7 @@ def _host(operator: HostWork, caches: Caches) -> Amounts:
     }
 
 
-def _nothing(operator: Nothing | Ingest, caches: Caches) -> Amounts:  # noqa: ARG001 - one signature for all operators
+def _nothing(operator: Marker | Ingest, caches: Caches) -> Amounts:  # noqa: ARG001 - one signature for all operators
     return {}
 
 
@@ -281,6 +281,6 @@ _AMOUNTS: dict[type, Callable[[Any, Caches], Amounts]] = {
     DenseOptimizer: _optimizer,
     Copy: _copy,
     HostWork: _host,
-    Nothing: _nothing,
+    Marker: _nothing,
     Ingest: _nothing,
 }

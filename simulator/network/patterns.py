@@ -329,7 +329,7 @@ class Together:
 
 
 @dataclass(frozen=True, slots=True)
-class Nothing:
+class NoTraffic:
     """A stage that moves nothing: a barrier's."""
 
     on_rails: bool = True
@@ -347,4 +347,4 @@ class Nothing:
         return ()
 
 
-NOTHING = Nothing()
+NO_TRAFFIC = NoTraffic()

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from simulator.operators import Copy, Delay, DenseOptimizer, HostWork, Nothing, Operator
+from simulator.operators import Copy, Delay, DenseOptimizer, HostWork, Marker, Operator
 from simulator.program import IntArray, Program, ProgramBuilder, Stream
 from workloads.convnet.kernels import Batch, backward_kernels, forward_kernels, gradient_sum, loss
 from workloads.convnet.layers import IMAGES, Layer, Network, Variable
@@ -99,12 +99,12 @@ class PassRecorder:
     def kernels_end(self) -> int:
         """A task after the last kernel, and after the device's wait for the framework."""
         waits_s = self._settings.iteration_s
-        work = Delay(waits_s, "session.run") if waits_s > 0.0 else Nothing()
+        work = Delay(waits_s, "session.run") if waits_s > 0.0 else Marker()
         return self.builder.task("last", DEFAULT, work, section="optimizer")
 
     def end(self, after: Iterable[int]) -> Program:
         """The program; its host waits for these tasks."""
-        self.builder.task("end", HOST, Nothing(), after=after, section="optimizer")
+        self.builder.task("end", HOST, Marker(), after=after, section="optimizer")
         return self.builder.build()
 
     def _images(self) -> int:

@@ -10,11 +10,11 @@ import numpy as np
 from benchmarks.random_programs import RandomProgram, SeededChoices, draw_fused_program, draw_program
 from benchmarks.rows import Row
 from inputs.errors import DeadlockError
-from simulator.engine import IssueByReadiness, RunOptions, RunResult, run
+from simulator.engine import EngineRun, IssueByReadiness, RunOptions, run
 from simulator.engine.oracle import run_oracle
 from simulator.lowered import LoweredProgram
 
-Execute = Callable[[LoweredProgram, RunOptions], RunResult]
+Execute = Callable[[LoweredProgram, RunOptions], EngineRun]
 
 
 def rows(programs: int, seed: int) -> Iterator[Row]:
@@ -50,7 +50,7 @@ def compare(drawn: RandomProgram, engine: Execute = run) -> str:
     return _first_difference(expected, got)
 
 
-def _outcome(execute: Execute, program: LoweredProgram, options: RunOptions) -> RunResult | str:
+def _outcome(execute: Execute, program: LoweredProgram, options: RunOptions) -> EngineRun | str:
     try:
         return execute(program, options)
     except DeadlockError:
@@ -59,7 +59,7 @@ def _outcome(execute: Execute, program: LoweredProgram, options: RunOptions) -> 
         return repr(error)
 
 
-def _first_difference(expected: RunResult, got: RunResult) -> str:
+def _first_difference(expected: EngineRun, got: EngineRun) -> str:
     for name in ("iteration_end_ps", "rank_end_ps", "rank_waiting_ps"):
         if not np.array_equal(getattr(expected, name), getattr(got, name)):
             return name

@@ -21,7 +21,7 @@ from scenarios.uncertainty.interval import Interval
 from scenarios.uncertainty.jobs import interval_of_run
 from simulator.analysis import BOUND_RUNS, Analysis, Bound, analyse, find_bound, path_shares
 from simulator.counted_run import counted_run
-from simulator.engine import RunResult
+from simulator.engine import EngineRun
 from simulator.lowering import Lowering, lower
 from simulator.program import TaskGraph
 
@@ -40,7 +40,7 @@ class Simulation:
 
     prepared: Prepared
     lowering: Lowering
-    result: RunResult
+    result: EngineRun
     analysis: Analysis
     warnings: tuple[str, ...]
 

@@ -12,7 +12,7 @@ from dlrmsim.output.folders import file_written_whole
 from dlrmsim.verbs.what import Name, Names, paths_of
 from scenarios.progress import Progress, Silent
 from validation.host.comparison import cases_of, predict_measured, statistics_of
-from validation.host.measurement import Measured, Times, read_measured
+from validation.host.measurement import HostMeasurement, Times, read_measured
 from validation.host.usual_times import slowness
 
 
@@ -30,7 +30,7 @@ class ValidateMeasuredResult:
     runs: Sequence[Mapping[str, object]]
     statistics: Mapping[str, Mapping[str, object]]
     iteration_error_pct: Mapping[str, float]
-    pairs: tuple[tuple[Measured, Times], ...]
+    pairs: tuple[tuple[HostMeasurement, Times], ...]
 
     def above(self, limit_pct: float) -> list[str]:
         """Folders whose iteration is predicted with a larger error."""

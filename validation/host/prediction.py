@@ -19,7 +19,7 @@ from simulator.analysis import iteration_time
 from simulator.compute import ComputeModel, CpuModel
 from simulator.compute.cpu_amounts import class_of
 from simulator.counted_run import counted_run
-from simulator.engine import RunResult
+from simulator.engine import EngineRun
 from simulator.lowering import lower
 from simulator.operators import CollectiveCall, FloatArray, HostWork, Marker, Work
 from simulator.program import Program
@@ -101,7 +101,7 @@ def operator_class(work: Work) -> str:
     return "rest" if kernel is None else CLASS_OF.get(kernel, "rest")
 
 
-def _bars(program: Program, result: RunResult, rank: int) -> list[Bar]:
+def _bars(program: Program, result: EngineRun, rank: int) -> list[Bar]:
     times = result.records[-1].groups[0]
     start, end = times.start_ps[:, rank], times.end_ps[:, rank]
     begin = int(start.min())

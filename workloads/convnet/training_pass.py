@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from simulator.operators import Copy, Delay, DenseOptimizer, HostWork, Marker, Operator
 from simulator.program import IntArray, Program, ProgramBuilder, Stream
-from workloads.convnet.kernels import Batch, backward_kernels, forward_kernels, gradient_sum, loss
+from workloads.convnet.kernels import ImageBatch, backward_kernels, forward_kernels, gradient_sum, loss
 from workloads.convnet.layers import IMAGES, Layer, Network, Variable
 from workloads.convnet.settings import ConvnetSettings
 from workloads.graph.buckets import GRADIENT_BYTES
@@ -46,7 +46,7 @@ class PassRecorder:
         """Start an empty iteration; ``streams``: beside those of every rank."""
         self.builder = ProgramBuilder(name, ranks, [HOST, DEFAULT, MEMCPY, *streams])
         self._network, self._settings = network, settings
-        self._batch = Batch(settings.images_per_rank, settings.precision)
+        self._batch = ImageBatch(settings.images_per_rank, settings.precision)
         self._launch = HostWork(launches=1, seconds=settings.operator_s)
 
     def kernel(self, name: str, work: Operator, *, section: str, after: Iterable[int] = ()) -> int:

@@ -39,7 +39,7 @@ def validated(folder, **options):
     text = "".join(CASE.format(batch=batch) for batch in (8192, 16384))
     (folder / "sizes.yaml").write_text(CASES.format(cases=text))
     found = dlrmsim.validate(folder / "sizes.yaml", workers=1, out=folder / "page.html", **options)
-    return found, json.dumps(found.suites) + (folder / "page.html").read_text()
+    return found, json.dumps(found.to_dict()) + (folder / "page.html").read_text()
 
 
 def swept(folder, **options):

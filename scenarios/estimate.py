@@ -21,7 +21,7 @@ TOTAL_BYTES = 2 * 3 * 8
 BASE_BYTES = 150e6
 WORKING_BYTES = 400
 """Peak of the process, and the bytes added per task and rank with two recorded iterations: 630 MB at 4,096 ranks and
-1,824 MB at 16,384, 275 tasks each (`zionex_a_128` with ``nodes=512`` and ``nodes=2048``, ``/usr/bin/time -v``)."""
+1,824 MB at 16,384, 275 tasks each (``zionex_a_128`` with ``nodes=512`` and ``nodes=2048``, ``/usr/bin/time -v``)."""
 
 ENGINE_RANK_TASKS_PER_S = 2e7
 LOWERED_TASKS_PER_S = 2e3

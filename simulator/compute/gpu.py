@@ -6,8 +6,8 @@
     interaction   start + arithmetic or bytes, whichever is longer
     embeddings    max(start, bytes / rate)
 
-The constants are the GPU's named ``achieved`` ones (`hardware_specs.types.AchievedRates`); the start of a kernel is the
-smallest kernel. A kernel without any work (a rank that holds no table) is not launched and takes no time.
+The constants are the GPU's named ``achieved`` ones (`hardware_specs.processors.AchievedRates`). The smallest kernel is
+the start of a kernel. A kernel without any work (a rank that holds no table) is not launched and takes no time.
 docs/reference/compute.md has the errors of the models on measured kernels.
 """
 

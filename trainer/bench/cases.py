@@ -1,7 +1,7 @@
 """Kernels of the trainer one by one, in sizes drawn from a seed: what ``dlrmsim calibrate host`` times.
 
 Each case is what the trainer calls, on data of its own, which lie on torch's default device of the moment;
-``sizes`` are those of the simulator's operator, by which `validation.cpu_fit` knows it.
+``sizes`` are those of the simulator's operator, by which `validation.host.kernel_costs` knows it.
 """
 
 from __future__ import annotations

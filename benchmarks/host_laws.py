@@ -1,4 +1,4 @@
-"""How much each law of the host model carries: half of a record's jobs fit the spec, the other half is predicted.
+"""Contribution of each law of the host model: half of a record's jobs fit the spec, the other half is predicted.
 
 Each row sets one fitted constant to nothing and prints the errors of the predicted jobs without refitting. A law whose
 row is as good as the first one is removed (docs/decisions).

@@ -18,7 +18,7 @@ Execute = Callable[[LoweredProgram, RunOptions], EngineRun]
 
 
 def rows(programs: int, seed: int) -> Iterator[Row]:
-    """How many programs were run, how many deadlocked, and how many differed (each is named as it is found)."""
+    """Numbers of programs that were run, deadlocked, and differed (each is named as it is found)."""
     deadlocks = different = 0
     for number in range(programs):
         source = random.Random(f"{seed}.{number}")  # noqa: S311 - reproducible programs, no secrets
@@ -41,7 +41,7 @@ def _drawn(choices: SeededChoices, number: int) -> RandomProgram:
 
 
 def compare(drawn: RandomProgram, engine: Execute = run) -> str:
-    """Where ``engine`` and oracle differ: empty if nowhere, ``deadlock`` if both deadlock."""
+    """First difference of ``engine`` and oracle: empty if there is none, ``deadlock`` if both deadlock."""
     options = RunOptions(drawn.iterations, keep_last=None, controllers={"readiness": IssueByReadiness()})
     expected = _outcome(run_oracle, drawn.program, options)
     got = _outcome(engine, drawn.program, options)

@@ -34,7 +34,7 @@ _USAGES = (1.0, 1.0, 0.5, 0.6, 0.3, 0.25)
 
 
 class ChoiceSource(Protocol):
-    """Where a generator's choices come from."""
+    """Source of a generator's choices."""
 
     def integer(self, low: int, high: int) -> int:
         """An integer in [low, high]."""
@@ -235,7 +235,7 @@ def _durations(choices: ChoiceSource, shape: tuple[int, int, int]) -> IntArray:
 
 
 def _dependencies(choices: ChoiceSource, task: int, count: int) -> list[tuple[int, int]]:
-    """Up to three dependencies: on earlier tasks, on any task with lag 1 or 2, rarely on a later one (a deadlock)."""
+    """Three dependencies at most: on earlier tasks, on any task with lag 1 or 2, rarely on a later one (a deadlock)."""
     deps = []
     for _ in range(choices.integer(0, 3)):
         lag = _one_of(choices, (0, 0, 0, 1, 2))

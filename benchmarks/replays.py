@@ -80,7 +80,7 @@ def waiting_of(imported: Imported) -> list[int]:
 
 
 def _a100(files: Sequence[Path]) -> Iterator[Row]:
-    """One rank of eight: as measured, waiting told apart, half precision."""
+    """One rank of eight: as measured, waiting apart, half precision."""
     from traces.formats import import_traces
     from traces.replay import job_of, replayed
     from traces.replay.absent import with_late_absent_ranks
@@ -165,5 +165,5 @@ def serial_ms(job: ReplayJob, found: Imported) -> float:
 
 
 def makespan_ms(imported: Imported) -> float:
-    """Of the whole job."""
+    """Makespan of the whole job."""
     return 0.0 if imported.measured is None else float(imported.measured.result.iteration_end_ps[0]) / 1e9

@@ -38,7 +38,7 @@ class RunSize:
 
     Attributes:
         runs: the run and its re-runs for the bound.
-        rank_tasks: of all runs.
+        rank_tasks: sum over all runs.
         memory_bytes: peak of the process.
         seconds: wall clock.
     """

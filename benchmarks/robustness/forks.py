@@ -50,7 +50,7 @@ class ForkedCommand:
         number: number that its result carries.
         source: folder whose copy the command runs in.
         file: file in it that has other bytes.
-        data: those bytes.
+        data: the other bytes.
         arguments: the command line.
     """
 

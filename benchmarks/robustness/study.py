@@ -54,7 +54,7 @@ class MutatedFile:
 
     @property
     def names(self) -> list[str]:
-        """What a message may name: the file, or, where it is a command line, its arguments as messages show them."""
+        """Names that a message may have: the file, or the arguments of a command line as messages show them."""
         if self.sample.arguments:
             return [self.sample.file.rpartition("/")[2]]
         return [printable(shown(argument)) or "given ''" for argument in self.sample.command(self.data)]

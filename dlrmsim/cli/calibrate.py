@@ -122,7 +122,7 @@ def host(
         float | None, typer.Option("--minutes", help="Time that measuring may take.", show_default="3")
     ] = None,
     seed: Annotated[
-        int | None, typer.Option("--seed", min=0, help="Of the sizes that are timed.", show_default="0")
+        int | None, typer.Option("--seed", min=0, help="Seed of the sizes that are timed.", show_default="0")
     ] = None,
     device: Annotated[
         DeviceChoice | None, typer.Option("--device", help="Device to time. Default: cuda where there is a GPU.")

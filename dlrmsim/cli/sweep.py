@@ -43,7 +43,7 @@ def sweep(
     ] = None,
     fresh: Fresh = False,
 ) -> None:
-    """Simulate a scenario at many sizes, or with many values of any keys, and say what bounds it and where it fails.
+    """Simulate a scenario at many sizes, or with values of any keys; print what bounds it and where it fails.
 
     dlrmsim sweep tf_resnet50 --over workload.strategy=grpc_ps,horovod_nccl --over nodes=1,2,4,...,64
 

@@ -27,11 +27,11 @@ def validate(
     ] = None,
     cluster: Annotated[
         str | None,
-        typer.Option("--cluster", metavar="SPEC", help="With --measured: the machine (see `calibrate host`)."),
+        typer.Option("--cluster", metavar="SPEC", help="Machine of --measured (see `calibrate host`)."),
     ] = None,
     framework: Annotated[
         str | None,
-        typer.Option("--framework", metavar="PROFILE", help="With --measured: the profile (see `calibrate host`)."),
+        typer.Option("--framework", metavar="PROFILE", help="Profile of --measured (see `calibrate host`)."),
     ] = None,
     report: Annotated[
         Path | None, typer.Option("--report", metavar="FILE", help="Write a page: predicted against measured.")

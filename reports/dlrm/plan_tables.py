@@ -124,7 +124,7 @@ def table_table(study: DlrmPlanStudy) -> TextTable:
 
 
 def costliest(study: DlrmPlanStudy, most: int) -> list[int]:
-    """At most ``most`` tables, by descending cost."""
+    """The ``most`` costliest tables, by descending cost."""
     return [int(table) for table in np.argsort(-study.tables.perf_s, kind="stable")[:most]]
 
 

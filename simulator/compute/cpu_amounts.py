@@ -78,7 +78,7 @@ def _missed(cache: float, resident: Amount) -> Amount:
 
 
 def caches_of(kernels: CpuKernels) -> Caches:
-    """The caches of a machine, as its spec tells them."""
+    """The caches of a machine, as its spec has them."""
     return Caches(kernels.core_cache_bytes.value, kernels.shared_cache_bytes.value)
 
 
@@ -226,7 +226,7 @@ def _copy(operator: Copy, caches: Caches) -> Amounts:
 
 
 def _gemm_like(operator: Interaction, caches: Caches) -> Amounts:
-    """Products of unknown shape: generators tell CPUs the shape (`Gemm`)."""
+    """Products of unknown shape: generators give CPUs the shape (`Gemm`)."""
     passed = _pass_over(operator.read_bytes, caches)
     return {"flop": operator.flops, **{name: passed[name] for name in ("core_miss_byte", "shared_miss_byte")}}
 

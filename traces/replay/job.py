@@ -122,7 +122,7 @@ def _transfers(measured: MeasuredRun) -> list[tuple[tuple[str, int], IntArray]]:
 
 
 def _transfer(measured: MeasuredRun, call: SequencedCall) -> IntArray:
-    """Of the instances of a call ``[I]``."""
+    """Transfers of the instances of a call ``[I]``, ps."""
     transfers = np.zeros(int(call.instance.max()) + 1, dtype=np.int64)
     for caller in call.callers:
         group = measured.lowered.groups[caller.program]

@@ -67,8 +67,8 @@ def cases(seed: int, count: int, largest: Largest) -> Iterator[KernelCase]:
 
 
 def _generator(number: int) -> torch.Generator:
-    """Of what a case looks up, on the device that is the default."""
-    here = torch.empty(0).device  # torch 2.4's get_default_device does not tell that of a ``with`` block
+    """Generator of the indices that a case looks up, on the default device."""
+    here = torch.empty(0).device  # torch 2.4's get_default_device ignores a ``with`` block
     return torch.Generator(here).manual_seed(number)
 
 

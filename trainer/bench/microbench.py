@@ -208,9 +208,9 @@ def _most(value: float) -> float:
     """The largest value over ranks; for booleans, whether any is true."""
     if dist.get_world_size() == 1:
         return value
-    told = torch.tensor([value], dtype=torch.float64)
-    dist.all_reduce(told, dist.ReduceOp.MAX)
-    return float(told.item())
+    most = torch.tensor([value], dtype=torch.float64)
+    dist.all_reduce(most, dist.ReduceOp.MAX)
+    return float(most.item())
 
 
 def _collective(op: str, size: int) -> Callable[[], dist.Work]:

@@ -196,7 +196,7 @@ class Recorder(PassBuilder):
         return super().task(name, stream, work, after=known, section=section)
 
     def depend(self, task: int, on: int | str, *, lag: int = 0) -> None:
-        """As `PassBuilder.depend`."""
+        """Let a task depend on others, as `PassBuilder.depend` does."""
         super().depend(self._known(task), on if isinstance(on, str) else self._known(on), lag=lag)
 
     def wait_in_calls(self, *names: str) -> None:

@@ -112,7 +112,7 @@ def test_a_sweep_over_several_keys_goes_on_with_other_combinations(tmp_path):
         dlrmsim.sweep("mlperf_dlrm_v1", over=more, progress=InterruptAt(3), **less)
     again = dlrmsim.sweep("mlperf_dlrm_v1", over=more, **less)
     assert again.taken_over == 2, "results that were there when the third stage was interrupted"
-    assert [row["status"] for row in again.rows] == ["ok"] * 4
+    assert again.table["status"].tolist() == ["ok"] * 4
 
 
 def test_another_version_takes_nothing_over(tmp_path, monkeypatch):

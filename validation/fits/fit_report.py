@@ -50,6 +50,7 @@ def cases_of(
         {
             "role": "calibration" if row in fitted else "validation",
             "inputs": row.inputs,
+            "metric": "time_s",
             "error_pct": error_pct(seconds, max(row.time_s - predictor.launch_s(row.source), LEAST_LEFT * row.time_s)),
         }
         for row, seconds in zip(rows, predictor.seconds(rows).tolist(), strict=True)

@@ -38,7 +38,7 @@ MEASURED: dict[tuple[str, Precision], tuple[str, bool]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Measurement:
+class PassTime:
     """Measured time of a pass."""
 
     gpu: str
@@ -46,13 +46,13 @@ class Measurement:
     seconds: float
 
 
-def measurements() -> list[Measurement]:
+def measurements() -> list[PassTime]:
     """All rows of the file, a measurement for each pass."""
     with FILE.open(encoding="utf-8") as file:
         return [found for row in csv.DictReader(file) for found in _passes(row)]
 
 
-def _passes(row: dict[str, str]) -> Iterator[Measurement]:
+def _passes(row: dict[str, str]) -> Iterator[PassTime]:
     n = {key: int(value) for key, value in row.items() if value.isdigit()}
     height, width = (
         (n[side] + 2 * n[f"pad_{side}"] - n[f"kernel_{side}"]) // n["stride"] + 1 for side in ("height", "width")
@@ -69,11 +69,11 @@ def _passes(row: dict[str, str]) -> Iterator[Measurement]:
     )
     for direction in PASSES:
         if row[f"{direction}_ms"]:
-            yield Measurement(row["gpu"], replace(forward, direction=direction), float(row[f"{direction}_ms"]) / 1e3)
+            yield PassTime(row["gpu"], replace(forward, direction=direction), float(row[f"{direction}_ms"]) / 1e3)
 
 
 def errors(
-    rows: Sequence[Measurement], gpu: str, precision: Precision, fractions: Fractions, *passes: ConvolutionPass
+    rows: Sequence[PassTime], gpu: str, precision: Precision, fractions: Fractions, *passes: ConvolutionPass
 ) -> list[float]:
     """Logarithms of predicted over measured time of a GPU's rows with at least `FEWEST_CHANNELS`."""
     spec = load_gpu(gpu)

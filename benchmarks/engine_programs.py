@@ -32,7 +32,7 @@ class CollectivePlan:
     Attributes:
         instance_of: group of each rank ``[P]``, numbered from 0.
         work_ps: duration alone of each group ``[groups]``.
-        position: where in the iteration it stands, in tasks.
+        position: tasks of the iteration before it.
         stream: ``comm_a`` (1) or ``comm_b`` (2).
     """
 

@@ -4,8 +4,9 @@ The commands of the repository compute every number on these pages.
 
 A figure is ``<!-- figure: NAME -->text<!-- /figure -->`` in a page. NAME is ``SUITE/CASE`` (error of a case),
 ``SUITE/STATISTIC`` (over the predicted cases), ``SUITE/SIZES/STATISTIC`` (over predicted collectives of that size),
-``run/SCENARIO/KEY`` (a fraction in ``summary.json``, per cent, or seconds) or ``intervals/NAME/FIELD`` (a field of
-`benchmarks.intervals.Coverage` of a suite, a group with ``_`` for blanks, or ``all``).
+``run/SCENARIO/KEY`` (a fraction in ``summary.json``, per cent, or seconds), ``intervals/NAME/FIELD`` (a field of
+`benchmarks.intervals.Coverage` of a suite, a group with ``_`` for blanks, or ``all``) or
+``host_laws/LAW/PART/STATISTIC`` (errors of `benchmarks.host_laws.errors_by_law` on the shipped host).
 """
 
 from __future__ import annotations
@@ -16,23 +17,27 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import pictures
+from benchmarks.host_laws import errors_by_law
 from benchmarks.intervals import coverage_of, shipped_cases
 from benchmarks.rows import Row
 from dlrmsim.workers import workers_map
-from inputs.errors import InputError
+from inputs.errors import InputError, nearest_name
 from inputs.quantities import format_quantity
 from scenarios.progress import Silent
 from scenarios.resolve import load_scenario
 from scenarios.runner import simulate
+from validation.suites.errors import statistics
 from validation.suites.score import score
 from validation.suites.suite import load_suite
 
 ROOT = Path(__file__).parents[1]
 FIGURE = re.compile(r"(<!-- figure: (\S+) -->)(.*?)(<!-- /figure -->)")
-STATISTICS = {"mape": "", "median": "", "bias": "+", "worst": "+"}
+STATISTICS = {"mape": "", "median": "", "geomean": "", "bias": "+", "worst": "+"}
 """Statistics of `validation.suites.errors.statistics` and the sign that their figures have."""
 INTERVALS = "intervals"
 """First part of the names of figures that are coverage of intervals."""
+HOST_LAWS, HOST = "host_laws", "zen5_2_cores"
+"""First part of the names of figures that are errors without a law of the host model, and their host."""
 RUN = "run"
 """First part of the names of figures that are results of runs."""
 ALTERNATIVE = "alternative"
@@ -67,14 +72,15 @@ def rows(*, check: bool, suites: Collection[str] = ()) -> Iterator[Row]:
     varied = {name.split("/")[0] for name in wanted if f"/{ALTERNATIVE}/" in name}
     scores = {
         suite: _score(suite, alternatives=suite in varied)
-        for suite in sorted({name.split("/")[0] for name in wanted} - {RUN, INTERVALS})
+        for suite in sorted({name.split("/")[0] for name in wanted} - {RUN, INTERVALS, HOST_LAWS})
     }
-    covered = _coverage() if any(name.startswith(f"{INTERVALS}/") for name in wanted) else {}
+    known = _coverage() if any(name.startswith(f"{INTERVALS}/") for name in wanted) else {}
+    known |= _host_laws() if any(name.startswith(f"{HOST_LAWS}/") for name in wanted) else {}
     figures = {}
     for name in wanted:
         suite = name.split("/")[0]
-        if suite == INTERVALS:
-            value, figures[name] = covered[name.removeprefix(f"{INTERVALS}/")]
+        if suite in {INTERVALS, HOST_LAWS}:
+            value, figures[name] = _known(name, known)
         else:
             value, figures[name] = run_figure(name) if suite == RUN else figure(name, scores[suite])
         yield Row(name, value, "")
@@ -130,11 +136,33 @@ def figure(name: str, table: Mapping[str, Any]) -> tuple[float, str]:
     return found, f"{found:{sign}.1f} %"
 
 
+def _known(name: str, known: Mapping[str, tuple[float, str]]) -> tuple[float, str]:
+    """Value and text of a figure that is computed with others.
+
+    Raises:
+        InputError: there is no such figure.
+    """
+    if name not in known:
+        raise InputError("no such figure", key=name, given=name, nearest=nearest_name(name, list(known)))
+    return known[name]
+
+
+def _host_laws() -> dict[str, tuple[float, str]]:
+    """Value and text of all errors without a law of the host model, by name."""
+    figures = {}
+    for law, part, errors_pct in errors_by_law(HOST):
+        start, of = f"{HOST_LAWS}/{law}/{part}", statistics(errors_pct)
+        figures[f"{start}/cases"] = float(len(errors_pct)), str(len(errors_pct))
+        for statistic, sign in STATISTICS.items():
+            figures[f"{start}/{statistic}"] = of[f"{statistic}_pct"], f"{of[f'{statistic}_pct']:{sign}.1f} %"
+    return figures
+
+
 def _coverage() -> dict[str, tuple[float, str]]:
-    """Value and text of all figures of intervals, by NAME/FIELD."""
+    """Value and text of all figures of intervals, by name."""
     figures = {}
     for group, of in coverage_of(shipped_cases()).items():
-        name = group.replace(" ", "_")
+        name = f"{INTERVALS}/{group.replace(' ', '_')}"
         figures[f"{name}/cases"] = float(of.cases), str(of.cases)
         figures[f"{name}/inside"] = of.inside_pct, f"{of.inside_pct:.0f} %"
         figures[f"{name}/width"] = of.width, f"{of.width:.2f}"

@@ -1,4 +1,4 @@
-"""How much each law of the host model carries: half of a record's jobs fit the spec, the other half is predicted.
+"""Contribution of each law of the host model: half of a record's jobs fit the spec, the other half is predicted.
 
 Each row sets one fitted constant to nothing and prints the errors of the predicted jobs without refitting. A law whose
 row is as good as the first one is removed (docs/decisions).
@@ -79,8 +79,8 @@ def errors(jobs: Sequence[JobRecord], cluster: Cluster) -> Errors:
     return Errors(iterations, collectives)
 
 
-def rows(name: str) -> Iterator[Row]:
-    """Rows of each law: mean and geometric mean of absolute errors, and bias, of iterations and of collectives.
+def errors_by_law(name: str) -> Iterator[tuple[str, str, Sequence[float]]]:
+    """Law that is left out (``all``: none), ``iterations`` or ``collectives``, and errors of the predicted jobs.
 
     Args:
         name: a shipped host, or a file of a record.
@@ -90,9 +90,18 @@ def rows(name: str) -> Iterator[Row]:
     cluster = fit_host(fitted, fit_alone(fitted.facts, fitted.rows, Silent())).cluster
     for law, changes in LAWS.items():
         found = errors(halves.predicted, with_constants(cluster, changes))
-        label = "all laws" if law == "all" else f"without {law}"
-        for part, errors_pct in (("iterations", found.iterations_pct), ("collectives", found.collectives_pct)):
-            of = statistics(errors_pct)
-            yield Row(f"{label}: {part}, mean of {len(errors_pct)}", of["mape_pct"], "%")
-            yield Row(f"{label}: {part}, geometric mean", of["geomean_pct"], "%")
-            yield Row(f"{label}: {part}, bias", of["bias_pct"], "%")
+        yield law, "iterations", found.iterations_pct
+        yield law, "collectives", found.collectives_pct
+
+
+def rows(name: str) -> Iterator[Row]:
+    """Rows of each law: mean and geometric mean of absolute errors, and bias, of iterations and of collectives.
+
+    Args:
+        name: a shipped host, or a file of a record.
+    """
+    for law, part, errors_pct in errors_by_law(name):
+        label, of = "all laws" if law == "all" else f"without {law}", statistics(errors_pct)
+        yield Row(f"{label}: {part}, mean of {len(errors_pct)}", of["mape_pct"], "%")
+        yield Row(f"{label}: {part}, geometric mean", of["geomean_pct"], "%")
+        yield Row(f"{label}: {part}, bias", of["bias_pct"], "%")

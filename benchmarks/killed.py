@@ -70,7 +70,7 @@ def killed_sweep(out: Path, whole: Path, draws: random.Random, by: signal.Signal
 
     Args:
         out: its output folder.
-        whole: that of an undisturbed run.
+        whole: output folder of an undisturbed sweep.
         draws: draws the time.
         by: the signal, which the command alone receives.
     """

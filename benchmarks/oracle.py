@@ -10,15 +10,15 @@ import numpy as np
 from benchmarks.random_programs import RandomProgram, SeededChoices, draw_fused_program, draw_program
 from benchmarks.rows import Row
 from inputs.errors import DeadlockError
-from simulator.engine import IssueByReadiness, RunOptions, RunResult, run
+from simulator.engine import EngineRun, IssueByReadiness, RunOptions, run
 from simulator.engine.oracle import run_oracle
 from simulator.lowered import LoweredProgram
 
-Execute = Callable[[LoweredProgram, RunOptions], RunResult]
+Execute = Callable[[LoweredProgram, RunOptions], EngineRun]
 
 
 def rows(programs: int, seed: int) -> Iterator[Row]:
-    """How many programs were run, how many deadlocked, and how many differed (each is named as it is found)."""
+    """Numbers of programs that were run, deadlocked, and differed (each is named as it is found)."""
     deadlocks = different = 0
     for number in range(programs):
         source = random.Random(f"{seed}.{number}")  # noqa: S311 - reproducible programs, no secrets
@@ -41,7 +41,7 @@ def _drawn(choices: SeededChoices, number: int) -> RandomProgram:
 
 
 def compare(drawn: RandomProgram, engine: Execute = run) -> str:
-    """Where ``engine`` and oracle differ: empty if nowhere, ``deadlock`` if both deadlock."""
+    """First difference of ``engine`` and oracle: empty if there is none, ``deadlock`` if both deadlock."""
     options = RunOptions(drawn.iterations, keep_last=None, controllers={"readiness": IssueByReadiness()})
     expected = _outcome(run_oracle, drawn.program, options)
     got = _outcome(engine, drawn.program, options)
@@ -50,7 +50,7 @@ def compare(drawn: RandomProgram, engine: Execute = run) -> str:
     return _first_difference(expected, got)
 
 
-def _outcome(execute: Execute, program: LoweredProgram, options: RunOptions) -> RunResult | str:
+def _outcome(execute: Execute, program: LoweredProgram, options: RunOptions) -> EngineRun | str:
     try:
         return execute(program, options)
     except DeadlockError:
@@ -59,7 +59,7 @@ def _outcome(execute: Execute, program: LoweredProgram, options: RunOptions) -> 
         return repr(error)
 
 
-def _first_difference(expected: RunResult, got: RunResult) -> str:
+def _first_difference(expected: EngineRun, got: EngineRun) -> str:
     for name in ("iteration_end_ps", "rank_end_ps", "rank_waiting_ps"):
         if not np.array_equal(getattr(expected, name), getattr(got, name)):
             return name

@@ -24,14 +24,14 @@ from scenarios.runner import simulate
 from workloads.dlrm.sharding import PLANNERS, plan_to_dict
 
 SEARCH_LIMIT_S = 30.0
-"""What planning by search may take on each set."""
+"""Longest time of planning by search on each set, seconds."""
 
 CLUSTERS = ("zionex", "dgx_h100", "dgx_a100_80")
 DIMS = (16, 32, 64, 92, 128, 192, 256)
 
 
 def rows(sets: int, seed: int) -> Iterator[Row]:
-    """Per set the fastest other planner over the search (1 or more: the search is as fast or faster), and the times."""
+    """Ratio of the fastest other planner to the search on each set (1 or more: the search is as fast), and times."""
     worst_gain, slowest_s, gains = np.inf, 0.0, []
     for number in range(sets):
         scenario = random_scenario(number, seed)

@@ -1,7 +1,7 @@
 """Random lowered programs that try to break the engine.
 
 One generator serves two masters: hypothesis in the tests (which shrinks what fails) and ``python -m benchmarks oracle``
-(which runs tens of thousands by seed). Both hand in a `Choices`. A program has 1-3 groups of 1-8 ranks in all, 1-4
+(which runs tens of thousands by seed). Both hand in a `ChoiceSource`. A program has 1-3 groups of 1-8 ranks in all, 1-4
 streams, 1-5 iterations, dependencies of lag 0-2, and collectives over the world, a partition, a part of it or none,
 over one or several groups. Latencies and works may be zero, loads on few shared resources are unequal, times are often
 small multiples of 10 (ties), activities may have one member or members that go on before the end, and now and then
@@ -33,8 +33,8 @@ T = TypeVar("T")
 _USAGES = (1.0, 1.0, 0.5, 0.6, 0.3, 0.25)
 
 
-class Choices(Protocol):
-    """Where a generator's choices come from."""
+class ChoiceSource(Protocol):
+    """Source of a generator's choices."""
 
     def integer(self, low: int, high: int) -> int:
         """An integer in [low, high]."""
@@ -52,15 +52,15 @@ class SeededChoices:
         return self.source.randint(low, high)
 
 
-def _one_of(choices: Choices, options: Sequence[T]) -> T:
+def _one_of(choices: ChoiceSource, options: Sequence[T]) -> T:
     return options[choices.integer(0, len(options) - 1)]
 
 
-def _rarely(choices: Choices, one_in: int) -> bool:
+def _rarely(choices: ChoiceSource, one_in: int) -> bool:
     return choices.integer(1, one_in) == one_in
 
 
-def _time(choices: Choices) -> int:
+def _time(choices: ChoiceSource) -> int:
     """A time in ps: often 0, often a multiple of 10 (ties), sometimes odd, sometimes long."""
     kind = choices.integer(0, 9)
     if kind < 2:
@@ -78,7 +78,7 @@ class RandomProgram:
     iterations: int
 
 
-def draw_program(choices: Choices, *, controlled: bool = False, loaded: bool = False) -> RandomProgram:
+def draw_program(choices: ChoiceSource, *, controlled: bool = False, loaded: bool = False) -> RandomProgram:
     """A random program.
 
     Args:
@@ -98,7 +98,7 @@ def draw_program(choices: Choices, *, controlled: bool = False, loaded: bool = F
     return RandomProgram(_loaded(choices, program) if loaded else program, iterations)
 
 
-def draw_fused_program(choices: Choices) -> RandomProgram:
+def draw_fused_program(choices: ChoiceSource) -> RandomProgram:
     """A random program whose ranks leave collectives of different sizes to a coordinator, beside other collectives."""
     drawn = draw_program(choices)
     program, ranks = drawn.program, drawn.program.world_size
@@ -126,7 +126,7 @@ def draw_fused_program(choices: Choices) -> RandomProgram:
     )
 
 
-def _with_calls(choices: Choices, group: LoweredGroup, first: int, calls: int) -> LoweredGroup:
+def _with_calls(choices: ChoiceSource, group: LoweredGroup, first: int, calls: int) -> LoweredGroup:
     """The group with so many calls at the end, on a stream of the coordinator, each after some task before."""
     deps = [_dependencies(choices, task, task + 1) for task in range(group.task_count, group.task_count + calls)]
     flat = [dep for each in deps for dep in each]
@@ -147,7 +147,7 @@ def _with_calls(choices: Choices, group: LoweredGroup, first: int, calls: int) -
     )
 
 
-def _loaded(choices: Choices, program: LoweredProgram) -> LoweredProgram:
+def _loaded(choices: ChoiceSource, program: LoweredProgram) -> LoweredProgram:
     """The program beside up to two other jobs, whose bursts are as long as its short tasks or as its long ones."""
     brief = choices.integer(0, 2) > 0
     job_of = np.array([choices.integer(0, 2) for _ in range(program.resource_count)])
@@ -181,7 +181,7 @@ def _all_durations(durations: Durations) -> IntArray:
 class _Shell:
     """A group under construction: tasks in order, some of them activities with their instances."""
 
-    def __init__(self, choices: Choices, number: int, ranks: IntArray, *, controlled: bool) -> None:
+    def __init__(self, choices: ChoiceSource, number: int, ranks: IntArray, *, controlled: bool) -> None:
         self.number, self.ranks = number, ranks
         self.streams = tuple(
             _controlled(choices, f"s{i}") if controlled and _rarely(choices, 2) else Stream(f"s{i}")
@@ -189,7 +189,7 @@ class _Shell:
         )
         self.tasks: list[IntArray | None] = [None] * choices.integer(1, 8)  # instances of an activity, None if private
 
-    def insert(self, choices: Choices, instances: IntArray) -> None:
+    def insert(self, choices: ChoiceSource, instances: IntArray) -> None:
         """Put an activity task somewhere."""
         self.tasks.insert(choices.integer(0, len(self.tasks)), instances)
 
@@ -197,7 +197,7 @@ class _Shell:
         """Put an activity task at the end."""
         self.tasks.append(instances)
 
-    def lowered(self, choices: Choices, iterations: int) -> LoweredGroup:
+    def lowered(self, choices: ChoiceSource, iterations: int) -> LoweredGroup:
         """The finished group."""
         count = len(self.tasks)
         deps = [_dependencies(choices, task, count) for task in range(count)]
@@ -220,12 +220,12 @@ class _Shell:
         )
 
 
-def _controlled(choices: Choices, name: str) -> Stream:
+def _controlled(choices: ChoiceSource, name: str) -> Stream:
     workers = choices.integer(1, 3)
     return Stream(name, "readiness") if workers == 1 else Stream(name, workers=workers)
 
 
-def _durations(choices: Choices, shape: tuple[int, int, int]) -> IntArray:
+def _durations(choices: ChoiceSource, shape: tuple[int, int, int]) -> IntArray:
     """Durations ``[K, T, P]``: a base per task, and on some tasks a draw per (iteration, rank)."""
     base = np.array([_time(choices) for _ in range(shape[1])], dtype=np.int64)
     spread = np.array([_one_of(choices, (0, 0, 3, 40)) for _ in range(shape[1])], dtype=np.int64)
@@ -234,8 +234,8 @@ def _durations(choices: Choices, shape: tuple[int, int, int]) -> IntArray:
     return durations
 
 
-def _dependencies(choices: Choices, task: int, count: int) -> list[tuple[int, int]]:
-    """Up to three dependencies: on earlier tasks, on any task with lag 1 or 2, rarely on a later one (a deadlock)."""
+def _dependencies(choices: ChoiceSource, task: int, count: int) -> list[tuple[int, int]]:
+    """Three dependencies at most: on earlier tasks, on any task with lag 1 or 2, rarely on a later one (a deadlock)."""
     deps = []
     for _ in range(choices.integer(0, 3)):
         lag = _one_of(choices, (0, 0, 0, 1, 2))
@@ -249,7 +249,7 @@ def _dependencies(choices: Choices, task: int, count: int) -> list[tuple[int, in
 
 
 def _add_collective(
-    choices: Choices, shells: list[_Shell], activities: list[Activity], number: int, resources: int
+    choices: ChoiceSource, shells: list[_Shell], activities: list[Activity], number: int, resources: int
 ) -> None:
     """One collective over some groups; mostly appended in the same order everywhere, else placed anywhere."""
     world = sum(len(shell.ranks) for shell in shells)
@@ -283,7 +283,7 @@ def _add_collective(
             shell.append(compact[shell.ranks])
 
 
-def _activity(choices: Choices, label: str, members: int, resources: int) -> Activity:
+def _activity(choices: ChoiceSource, label: str, members: int, resources: int) -> Activity:
     phases = tuple(_phase(choices, resources) for _ in range(choices.integer(0 if members == 1 else 1, 3)))
     release = None
     if phases and _rarely(choices, 4):
@@ -291,7 +291,7 @@ def _activity(choices: Choices, label: str, members: int, resources: int) -> Act
     return Activity(label, phases, release)
 
 
-def _phase(choices: Choices, resources: int) -> Phase:
+def _phase(choices: ChoiceSource, resources: int) -> Phase:
     numbers = [r for r in range(resources) if _rarely(choices, 2)]
     usage = [_one_of(choices, _USAGES) for _ in numbers]
     numbers_and_usage = np.array(numbers, dtype=np.int64), np.array(usage, dtype=np.float64)

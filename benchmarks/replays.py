@@ -19,7 +19,7 @@ from simulator.operators import CollectiveCall
 if TYPE_CHECKING:
     from simulator.lowering import Machine
     from traces.imported import Imported
-    from traces.replay import Job
+    from traces.replay import ReplayJob
 
 TWO_SWITCHES = Path(__file__).resolve().parent / "two_switches.yaml"
 GIB = 2.0**30
@@ -80,7 +80,7 @@ def waiting_of(imported: Imported) -> list[int]:
 
 
 def _a100(files: Sequence[Path]) -> Iterator[Row]:
-    """One rank of eight: as measured, waiting told apart, half precision."""
+    """One rank of eight: as measured, waiting apart, half precision."""
     from traces.formats import import_traces
     from traces.replay import job_of, replayed
     from traces.replay.absent import with_late_absent_ranks
@@ -138,7 +138,7 @@ def bound_s(op: str, size_bytes: float, nodes: int = 8, local: int = 8) -> float
     return max(2 * size_bytes * (nodes - 1) / nodes / (local * port), 2 * size_bytes * (local - 1) / local / near)
 
 
-def bounded(job: Job) -> Job:
+def bounded(job: ReplayJob) -> ReplayJob:
     """The job whose transfers take the bound."""
     calls = [w for w in job.graph.programs[0].work if isinstance(w, CollectiveCall)]
     least = [round(bound_s(call.op, float(np.max(call.bytes))) * 1e12) for call in calls]
@@ -157,7 +157,7 @@ def collective_seconds(imported: Imported) -> dict[str, float]:
     return found
 
 
-def serial_ms(job: Job, found: Imported) -> float:
+def serial_ms(job: ReplayJob, found: Imported) -> float:
     """All work and all transfers of a rank, one after the other."""
     compute = float(job.durations_ps[0].sum(axis=0).max()) / 1e12
     lengths = collective_seconds(found)
@@ -165,5 +165,5 @@ def serial_ms(job: Job, found: Imported) -> float:
 
 
 def makespan_ms(imported: Imported) -> float:
-    """Of the whole job."""
+    """Makespan of the whole job."""
     return 0.0 if imported.measured is None else float(imported.measured.result.iteration_end_ps[0]) / 1e9

@@ -44,7 +44,7 @@ def show(rows: Iterable[Row], *, as_json: bool) -> bool:
 def in_fresh_process(
     module: str, arguments: Sequence[str], environment: Mapping[str, str] | None = None
 ) -> dict[str, float]:
-    """What ``python -m module arguments`` prints as JSON on its last line, in a process of its own.
+    """JSON on the last line that ``python -m module arguments`` prints, in a process of its own.
 
     ``environment`` is added to that of this process.
 

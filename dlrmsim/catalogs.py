@@ -15,7 +15,7 @@ from simulator.registry import Registry
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundFile:
     """A file behind a name; ``others`` are the further KIND/NAME keys the bare name could have meant."""
 
     key: str
@@ -76,7 +76,7 @@ def list_names(kind: str | None = None) -> dict[str, dict[str, str]]:
     return {plural: known[plural]()}
 
 
-def shipped_file(name: str) -> Found:
+def shipped_file(name: str) -> FoundFile:
     """The shipped file that ``name`` or ``KIND/NAME`` stands for.
 
     Raises:
@@ -91,7 +91,7 @@ def shipped_file(name: str) -> Found:
             "unknown name", given=name, expected="one that `list` prints", nearest=nearest_name(name, bare)
         )
     kind, known = matches[0].split("/")
-    return Found(matches[0], catalogs[kind].find(known), tuple(matches[1:]))
+    return FoundFile(matches[0], catalogs[kind].find(known), tuple(matches[1:]))
 
 
 def _shipped(catalog: Catalog) -> dict[str, str]:

@@ -56,7 +56,7 @@ class _Processes:
 
 
 def _end_with_parent() -> None:
-    """Have this worker end as soon as its parent has gone, however that went: killed, it tells nobody to stop."""
+    """Have this worker end as soon as its parent has gone, however that went: a killed one stops nobody."""
     threading.Thread(target=_wait_for_parent, daemon=True).start()
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Literal
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 from pydantic import Field, field_validator
 
@@ -11,6 +12,10 @@ from hardware_specs.bounds import Amount, Latency, MeasuredTime, Name, Number, P
 from inputs.errors import nearest_name
 from inputs.model import Strict, problem
 from inputs.sourced import Grade, Sourced
+
+if TYPE_CHECKING:  # loading a spec takes no numpy
+    import numpy as np
+    from numpy.typing import NDArray
 
 KernelClass = Literal[
     "gemm", "batched", "lookup", "update", "stream", "columns", "transpose", "gather", "scatter", "bucketize", "recat",
@@ -22,25 +27,153 @@ KernelClass = Literal[
 MOST_SLOWER = 1000.0
 """Largest factor on a collective's time within an iteration."""
 
-_PASS = frozenset({"call", "byte", "core_miss_byte", "shared_miss_byte"})
-_PRODUCT = frozenset({"call", "row", "left", "right", "result", "core_miss_byte", "shared_miss_byte"})
-_ROWS = frozenset({"call", "lookup", "core_miss", "core_miss_byte", "shared_miss", "shared_miss_byte"})
-AMOUNTS: Mapping[KernelClass, frozenset[str]] = {
-    "gemm": _PRODUCT | {"flop", "tail", "transposed"},
-    "batched": _PRODUCT | {"product", "vector", "short_transposed"},
-    "lookup": _ROWS | {"byte", "output_byte"},
-    "update": _ROWS
-    | {"sorted_shared_miss_byte", "gathered_byte", "gradient_core_miss_byte"}
-    | {"row", "state_row", "weight_byte", "state_weight_byte", "state_byte"},
-    "stream": _PASS,
-    "columns": _PASS | {"piece", "part"},
-    "transpose": _PASS,
-    "gather": _PASS,
-    "scatter": _PASS,
-    "bucketize": _PASS,
-    "recat": frozenset({"call", "shift", "index_byte", "index_core_miss_byte", "bag_byte"}),
-    "optimizer": _PASS | {f"state_{name}" for name in _PASS},
-    "host": frozenset({"launch", "cold_launch", "collective", "issue", "issue_byte"}),
+Count: TypeAlias = "float | NDArray[np.float64]"
+"""An amount of a kernel: a scalar, or one per rank ``[P]``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelAmounts:
+    """Amounts of a kernel, by the names that costs have; a kind of kernel each (`AMOUNTS`)."""
+
+    @classmethod
+    def names(cls) -> tuple[str, ...]:
+        """Names of the amounts, in the order in which they are summed."""
+        return tuple(of.name for of in fields(cls))
+
+    def items(self) -> Iterator[tuple[str, Count]]:
+        """Names and amounts."""
+        return ((name, getattr(self, name)) for name in self.names())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PassAmounts(KernelAmounts):
+    """Pass over memory; ``call`` is 0 where there is nothing to do."""
+
+    call: Count
+    byte: Count
+    core_miss_byte: Count
+    shared_miss_byte: Count
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ColumnAmounts(PassAmounts):
+    """Pass over columns, which lie in parts and are copied in pieces."""
+
+    part: Count
+    piece: Count
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OptimizerAmounts(PassAmounts):
+    """Pass of an optimizer without state, or of one with a state."""
+
+    state_call: Count
+    state_byte: Count
+    state_core_miss_byte: Count
+    state_shared_miss_byte: Count
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProductAmounts(KernelAmounts):
+    """Matrix product; ``left``, ``right`` and ``result``: numbers of the three matrices, ``row``: rows of the left."""
+
+    call: Count
+    row: Count
+    left: Count
+    right: Count
+    result: Count
+    core_miss_byte: Count
+    shared_miss_byte: Count
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GemmAmounts(ProductAmounts):
+    """One product; ``tail``: left numbers if rows fill no whole vectors; ``transposed``: those of a transposed one."""
+
+    flop: Count
+    tail: Count
+    transposed: Count
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchedAmounts(ProductAmounts):
+    """Many small products at once, by vectors; ``short_transposed``: left numbers of short sums of a transposed one."""
+
+    product: Count
+    vector: Count
+    short_transposed: Count
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LookupAmounts(KernelAmounts):
+    """Lookup in tables."""
+
+    call: Count
+    lookup: Count
+    byte: Count
+    core_miss: Count
+    core_miss_byte: Count
+    shared_miss: Count
+    shared_miss_byte: Count
+    output_byte: Count
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpdateAmounts(KernelAmounts):
+    """Update of rows of tables and of their optimizer's states."""
+
+    call: Count
+    lookup: Count
+    sorted_shared_miss_byte: Count
+    gathered_byte: Count
+    gradient_core_miss_byte: Count
+    row: Count
+    state_row: Count
+    weight_byte: Count
+    state_weight_byte: Count
+    state_byte: Count
+    core_miss: Count
+    core_miss_byte: Count
+    shared_miss: Count
+    shared_miss_byte: Count
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecatAmounts(KernelAmounts):
+    """Reordering of received indices and bags."""
+
+    call: Count
+    shift: Count
+    index_byte: Count
+    index_core_miss_byte: Count
+    bag_byte: Count
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostAmounts(KernelAmounts):
+    """Work of the host around kernels and collectives."""
+
+    launch: Count
+    cold_launch: Count
+    collective: Count
+    issue: Count
+    issue_byte: Count
+
+
+AMOUNTS: Mapping[KernelClass, type[KernelAmounts]] = {
+    "gemm": GemmAmounts,
+    "batched": BatchedAmounts,
+    "lookup": LookupAmounts,
+    "update": UpdateAmounts,
+    "stream": PassAmounts,
+    "columns": ColumnAmounts,
+    "transpose": PassAmounts,
+    "gather": PassAmounts,
+    "scatter": PassAmounts,
+    "bucketize": PassAmounts,
+    "recat": RecatAmounts,
+    "optimizer": OptimizerAmounts,
+    "host": HostAmounts,
 }
 """Amounts in which each kind of kernel is counted; a cost of any other amount is refused."""
 
@@ -90,12 +223,13 @@ class CpuKernels(Strict):
     def _of_what_is_counted(cls, costs: dict[KernelClass, KernelCosts]) -> dict[KernelClass, KernelCosts]:
         """Each cost is named after an amount of its kind."""
         for kind, of in costs.items():
+            known = sorted(AMOUNTS[kind].names())
             for name in of.seconds_per:
-                if name not in AMOUNTS[kind]:
+                if name not in known:
                     raise problem(
                         f"no {kind} is counted in {name}",
-                        expected=f"one of {', '.join(sorted(AMOUNTS[kind]))}",
-                        nearest=nearest_name(name, AMOUNTS[kind]),
+                        expected=f"one of {', '.join(known)}",
+                        nearest=nearest_name(name, known),
                         key=f"{kind}.seconds_per.{name}",
                     )
         return costs

@@ -14,7 +14,7 @@ from inputs.errors import InputError
 from inputs.given import Plain, shown
 from inputs.keys import KeyPath, key_text, parse_key, value_at
 from inputs.sourced import GIVEN
-from inputs.yaml_nodes import Node, compose
+from inputs.yaml_nodes import YamlNode, compose
 
 MAX_FILE_BYTES = 16 * 2**20
 """Largest file read, bytes: a resolved scenario with its plan is a few MiB."""
@@ -152,7 +152,7 @@ def _decode(raw: bytes, path: Path) -> str:
         ) from None
 
 
-def _expand(node: Node, path: KeyPath, lines: dict[KeyPath, int]) -> object:
+def _expand(node: YamlNode, path: KeyPath, lines: dict[KeyPath, int]) -> object:
     """Plain data of a node; fills ``lines``. Depth and size are bounded by `compose`."""
     if isinstance(node.value, dict):
         data = {}

@@ -45,7 +45,7 @@ _ADVICE: dict[str, str] = {
 
 
 @dataclass(slots=True)
-class Node:
+class YamlNode:
     """A scalar, list or mapping; not frozen, because a document has hundreds of thousands.
 
     Attributes:
@@ -55,13 +55,13 @@ class Node:
         height: levels of nesting below it.
     """
 
-    value: Scalar | list[Node] | dict[str, tuple[int, Node]]
+    value: Scalar | list[YamlNode] | dict[str, tuple[int, YamlNode]]
     line: int
     size: int = 1
     height: int = 0
 
 
-def compose(text: str, file: Path | str) -> Node | None:
+def compose(text: str, file: Path | str) -> YamlNode | None:
     """The root node of the one document in ``text``; None when there is none.
 
     Raises:
@@ -75,7 +75,7 @@ REMEMBERED_LENGTH = 100_000
 """Characters of the longest text whose nodes are kept: files that ship are read again for every change of a job."""
 
 
-def _composed(text: str, file: Path | str) -> Node | None:
+def _composed(text: str, file: Path | str) -> YamlNode | None:
     bad = _UNPRINTABLE.search(text)
     if bad:
         line = text.count("\n", 0, bad.start()) + 1
@@ -118,9 +118,9 @@ class _Composer:
         self._path: list[str | int] = []
         """Place of the value that is read."""
         self._count = 0
-        self._anchors: dict[str, Node | None] = {}  # None: still open
+        self._anchors: dict[str, YamlNode | None] = {}  # None: still open
 
-    def document(self) -> Node | None:
+    def document(self) -> YamlNode | None:
         self._next()  # start of stream
         if isinstance(self._next(), yaml.StreamEndEvent):
             return None
@@ -131,12 +131,12 @@ class _Composer:
             self._refuse(after, "a second document starts here", expected="one document in a file")
         return root
 
-    def _node(self, event: yaml.Event) -> Node:
+    def _node(self, event: yaml.Event) -> YamlNode:
         self._count += 1
         if self._count > MAX_NODES:
             self._refuse(event, f"more than {MAX_NODES:,} values", expected="a smaller file")
         if type(event) is yaml.ScalarEvent and event.tag is None and event.anchor is None:  # nearly all of them
-            return Node(self._scalar(event), _line(event))
+            return YamlNode(self._scalar(event), _line(event))
         if len(self._path) > MAX_DEPTH:
             del self._path[SHOWN_DEPTH:]
             self._refuse(event, f"nested deeper than {MAX_DEPTH} levels", expected=f"at most {MAX_DEPTH}")
@@ -144,7 +144,7 @@ class _Composer:
         self._check_extent(event, node)
         return node
 
-    def _started(self, start: _Start) -> Node:
+    def _started(self, start: _Start) -> YamlNode:
         """The value that begins with an event."""
         if start.tag is not None:
             tag = start.tag.replace("tag:yaml.org,2002:", "!!")
@@ -152,14 +152,14 @@ class _Composer:
         if start.anchor is not None:
             self._anchors[start.anchor] = None
         if isinstance(start, yaml.ScalarEvent):
-            node = Node(self._scalar(start), _line(start))
+            node = YamlNode(self._scalar(start), _line(start))
         else:
             node = self._list(start) if isinstance(start, yaml.SequenceStartEvent) else self._mapping(start)
         if start.anchor is not None:
             self._anchors[start.anchor] = node
         return node
 
-    def _alias(self, event: yaml.AliasEvent) -> Node:
+    def _alias(self, event: yaml.AliasEvent) -> YamlNode:
         if event.anchor not in self._anchors:
             self._refuse(event, "an alias without an anchor", given=f"*{event.anchor}", expected=_ANCHORED)
         node = self._anchors[event.anchor]
@@ -175,16 +175,16 @@ class _Composer:
         except ValueError as error:
             self._refuse(event, str(error), expected=f"at most {MAX_DIGITS}")
 
-    def _list(self, start: yaml.Event) -> Node:
-        items: list[Node] = []
+    def _list(self, start: yaml.Event) -> YamlNode:
+        items: list[YamlNode] = []
         while not isinstance(event := self._next(), yaml.SequenceEndEvent):
             self._path.append(len(items))
             items.append(self._node(event))
             self._path.pop()
         return _collection(items, items, _line(start))
 
-    def _mapping(self, start: yaml.Event) -> Node:
-        entries: dict[str, tuple[int, Node]] = {}
+    def _mapping(self, start: yaml.Event) -> YamlNode:
+        entries: dict[str, tuple[int, YamlNode]] = {}
         while not isinstance(event := self._next(), yaml.MappingEndEvent):
             key = self._key(event)
             self._path.append(key)
@@ -205,7 +205,7 @@ class _Composer:
             self._refuse(event, "merge keys are not supported", given=key, expected="the keys written out")
         return key
 
-    def _check_extent(self, event: yaml.Event, node: Node) -> None:
+    def _check_extent(self, event: yaml.Event, node: YamlNode) -> None:
         if node.size > MAX_NODES:
             self._refuse(event, f"more than {MAX_NODES:,} values, aliases expanded", expected="a smaller file")
         if len(self._path) + node.height > MAX_DEPTH:
@@ -219,10 +219,12 @@ class _Composer:
         raise InputError(message, file=self._file, line=_line(event), key=key, given=given, expected=expected)
 
 
-def _collection(value: list[Node] | dict[str, tuple[int, Node]], children: list[Node], line: int) -> Node:
+def _collection(
+    value: list[YamlNode] | dict[str, tuple[int, YamlNode]], children: list[YamlNode], line: int
+) -> YamlNode:
     size = 1 + sum(child.size for child in children)
     height = 1 + max((child.height for child in children), default=0)
-    return Node(value, line, size, height)
+    return YamlNode(value, line, size, height)
 
 
 def _line(event: yaml.Event) -> int:

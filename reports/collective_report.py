@@ -9,7 +9,7 @@ from typing import Any
 
 from inputs.quantities import format_quantity
 from reports.interval_words import widest_in_words
-from reports.markup import Markup, Row, Section, number, strong, table, terms, tile
+from reports.markup import Markup, PageSection, TableRow, number, strong, table, terms, tile
 from reports.numbers import seconds
 from reports.page import assemble
 from scenarios.uncertainty.interval import Interval
@@ -108,7 +108,7 @@ def _tile(found: SizeTable) -> str:
     return tile(ranks_in_words(found), f"{best.busbw_bytes_per_s / GB:.3g}", "GB/s", note)
 
 
-def _sections(study: CollectiveStudy) -> tuple[Section, ...]:
+def _sections(study: CollectiveStudy) -> tuple[PageSection, ...]:
     charts = (
         (
             "busbw",
@@ -118,19 +118,19 @@ def _sections(study: CollectiveStudy) -> tuple[Section, ...]:
         ("time", "Time", "Of one collective on an idle machine."),
     )
     sections = [
-        Section(a, t, t, lede, f'<div class="card"><div class="plot" id="{a}-chart"></div></div>')
+        PageSection(a, t, t, lede, f'<div class="card"><div class="plot" id="{a}-chart"></div></div>')
         for a, t, lede in charts
     ]
     both = list(zip(study.tables, study.intervals, strict=True))
     payload = {"collective": [_payload(t, of, study.measured.get(i, ())) for i, (t, of) in enumerate(both)]}
     head = ("ranks", "size", "time", "8 in 10", "algbw, GB/s", "busbw, GB/s", "algorithm", "protocol", "limited by")
     rows = [_row(found, row, of) for found, all_of in both for row, of in zip(found.rows, all_of, strict=True)]
-    sizes = Section("sizes", "All sizes", "All sizes", "", table(head, rows, numbers=range(6)), payload)
+    sizes = PageSection("sizes", "All sizes", "All sizes", "", table(head, rows, numbers=range(6)), payload)
     return (*sections, sizes)
 
 
-def _row(found: SizeTable, row: SizeRow, of: Interval) -> Row:
-    return Row(
+def _row(found: SizeTable, row: SizeRow, of: Interval) -> TableRow:
+    return TableRow(
         (
             number(f"{found.ranks:,}", found.ranks),
             number(format_quantity(row.bytes, "bytes", binary=True), row.bytes),

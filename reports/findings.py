@@ -16,12 +16,12 @@ from simulator.analysis.collectives import CollectiveRow
 from simulator.analysis.critical_path import CriticalPath
 from simulator.analysis.metrics import IterationTime
 from simulator.analysis.ranks import ChosenRanks
-from simulator.engine import RunResult
+from simulator.engine import EngineRun
 from simulator.program import Program
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class JobFacts:
     """The simulated job, in the words of its user.
 
     Attributes:
@@ -100,7 +100,7 @@ class Origin:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Times:
+class RunTimes:
     """The times of a run, simulated or measured, that a page shows.
 
     Attributes:
@@ -115,7 +115,7 @@ class Times:
     """
 
     programs: Sequence[Program]
-    result: RunResult
+    result: EngineRun
     breakdown: Breakdown
     chosen: ChosenRanks
     collectives: Sequence[CollectiveRow]
@@ -125,7 +125,7 @@ class Times:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunFindings(Times):
+class RunFindings(RunTimes):
     """All results of one simulated run that its page shows.
 
     Attributes:
@@ -136,7 +136,7 @@ class RunFindings(Times):
         interval: p10 and p90 of the iteration time, and what widens them; None without one.
     """
 
-    job: Job
+    job: JobFacts
     iteration: IterationTime
     bound: Bound
     memory: Sequence[MemoryTier]

@@ -31,7 +31,7 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class TableRow:
     """A table row; ``jump`` is (rank, from, to in ns) to show in the timeline on a click."""
 
     cells: tuple[Cell | str, ...]
@@ -40,7 +40,7 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Section:
+class PageSection:
     """A section of a page.
 
     Attributes:
@@ -91,7 +91,7 @@ def number(shown: str, value: float, *, share: float | None = None) -> Cell:
     return Cell(shown, value, "number", share)
 
 
-def table(head: Sequence[str], rows: Iterable[Row], *, numbers: Sequence[int] = (), anchor: str = "") -> str:
+def table(head: Sequence[str], rows: Iterable[TableRow], *, numbers: Sequence[int] = (), anchor: str = "") -> str:
     """A sortable table in a scrolling frame; ``numbers`` are the right-aligned columns."""
     titles = "".join(f"<th{_class('number' if i in numbers else '')}>{escape(t)}</th>" for i, t in enumerate(head))
     body = "".join(_row(row) for row in rows)
@@ -100,7 +100,7 @@ def table(head: Sequence[str], rows: Iterable[Row], *, numbers: Sequence[int] = 
     return f'<div class="scroll"><table class="sortable"{name}>{rows_html}</table></div>'
 
 
-def _row(row: Row) -> str:
+def _row(row: TableRow) -> str:
     jump = f' data-jump="{row.jump[0]} {row.jump[1]} {row.jump[2]}"' if row.jump else ""
     cells = "".join(_cell(c if isinstance(c, Cell) else Cell(c)) for c in row.cells)
     return f"<tr{_class(row.style)}{jump}>{cells}</tr>"

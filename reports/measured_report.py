@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any, Protocol
 
-from reports.markup import Cell, Row, Section, number, strong, table
+from reports.markup import Cell, PageSection, TableRow, number, strong, table
 from reports.numbers import percent, seconds
 from reports.page import assemble
 
@@ -33,7 +33,7 @@ WORDS = {
 }
 
 
-class Bar(Protocol):
+class TimelineBar(Protocol):
     """Something on a timeline, in seconds from the begin of the iteration."""
 
     @property
@@ -62,7 +62,7 @@ class Bar(Protocol):
         ...
 
 
-Bars = Sequence[Sequence[Bar]]
+Bars = Sequence[Sequence[TimelineBar]]
 
 
 def render_measured(
@@ -91,14 +91,16 @@ def render_measured(
     )
 
 
-def _statistics(statistics: Mapping[str, Mapping[str, Any]]) -> Section:
+def _statistics(statistics: Mapping[str, Mapping[str, Any]]) -> PageSection:
     keys = ("mape_pct", "median_pct", "geomean_pct", "bias_pct", "worst_pct", "noise_pct")
     rows = [
-        Row((WORDS.get(name, name), number(str(found["runs"]), found["runs"]), *(_cell(found[key]) for key in keys)))
+        TableRow(
+            (WORDS.get(name, name), number(str(found["runs"]), found["runs"]), *(_cell(found[key]) for key in keys))
+        )
         for name, found in statistics.items()
     ]
     head = ["class", "runs", "mean |error|", "median", "geometric", "bias", "worst", "noise"]
-    return Section(
+    return PageSection(
         anchor="errors",
         title="Errors",
         short="Errors",
@@ -116,9 +118,9 @@ def _pct(value: float | None) -> str:
     return "-" if value is None else f"{value:.1f} %"
 
 
-def _run(place: int, run: Mapping[str, Any], measured: Bars, predicted: Bars) -> Section:
+def _run(place: int, run: Mapping[str, Any], measured: Bars, predicted: Bars) -> PageSection:
     rows = [
-        Row(
+        TableRow(
             (
                 WORDS.get(case["metric"], case["metric"]),
                 number(seconds(case["measured"]), case["measured"]),
@@ -131,7 +133,7 @@ def _run(place: int, run: Mapping[str, Any], measured: Bars, predicted: Bars) ->
         for case in run["cases"]
     ]
     head = ["class", "measured", "predicted", "error", "noise", "of the iteration"]
-    return Section(
+    return PageSection(
         anchor=f"run-{place}",
         title=f"{run['scenario']} on {run['world_size']} ranks",
         short=f"{run['scenario']}, {run['world_size']}",
@@ -172,7 +174,7 @@ def _axis(length_s: float, height: int, scale: float) -> str:
     return "".join(marks)
 
 
-def _lane(place: int, name: str, bars: Sequence[Bar], scale: float) -> str:
+def _lane(place: int, name: str, bars: Sequence[TimelineBar], scale: float) -> str:
     top = GAP + place * (LANE + GAP)
     words = f'<text x="0" y="{top + LANE - 4}" font-size="12" fill="currentColor">{escape(name)}</text>'
     return words + "".join(

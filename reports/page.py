@@ -10,7 +10,7 @@ from string import Template
 from typing import Any
 
 from inputs.given import json_escaped, printable
-from reports.markup import Section
+from reports.markup import PageSection
 
 
 @cache
@@ -37,13 +37,13 @@ def _inside_script(code: str) -> str:
     return code.replace("</script", "<\\/script").replace("<!--", "<\\!--")
 
 
-def contents(sections: Sequence[Section]) -> str:
+def contents(sections: Sequence[PageSection]) -> str:
     """Links to the sections."""
     return "".join(f'<a href="#{s.anchor}">{s.short}</a>' for s in sections)
 
 
 def assemble(
-    template: str, *, styles: Sequence[str], scripts: Sequence[str], sections: Sequence[Section], **parts: str
+    template: str, *, styles: Sequence[str], scripts: Sequence[str], sections: Sequence[PageSection], **parts: str
 ) -> str:
     """Fill ``template`` (an asset) with assets, sections and further parts (HTML already).
 

@@ -7,7 +7,7 @@ from functools import singledispatch
 
 from reports.dlrm import plan_report, plan_tables
 from reports.text_table import TextTable
-from scenarios.dlrm.plan_study import PlanStudy
+from scenarios.dlrm.plan_study import DlrmPlanStudy
 
 
 @singledispatch
@@ -24,7 +24,7 @@ def plan_page(study: object, version: str) -> str:
 
 
 @plan_page.register
-def _(study: PlanStudy, version: str) -> str:
+def _(study: DlrmPlanStudy, version: str) -> str:
     return plan_report.render_plan(study, version)
 
 
@@ -39,5 +39,5 @@ def tables_of_plan(study: object) -> Iterable[TextTable | str]:
 
 
 @tables_of_plan.register
-def _(study: PlanStudy) -> Iterable[TextTable | str]:
+def _(study: DlrmPlanStudy) -> Iterable[TextTable | str]:
     return plan_tables.plan_tables(study)

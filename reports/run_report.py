@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 
 from reports.findings import RunFindings
-from reports.markup import Section
+from reports.markup import PageSection
 from reports.page import assemble
 from reports.sections.bound import bound_section, levers_section
 from reports.sections.breakdown import breakdown_section
@@ -49,7 +49,7 @@ def render_run(findings: RunFindings) -> str:
     )
 
 
-def run_sections(findings: RunFindings) -> tuple[Section, ...]:
+def run_sections(findings: RunFindings) -> tuple[PageSection, ...]:
     """The sections, in order."""
     return (
         timeline_section(findings),
@@ -66,7 +66,7 @@ def run_sections(findings: RunFindings) -> tuple[Section, ...]:
     )
 
 
-def _interval(findings: RunFindings) -> tuple[Section, ...]:
+def _interval(findings: RunFindings) -> tuple[PageSection, ...]:
     found = findings.interval
     if found is None:
         return ()

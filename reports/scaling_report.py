@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 from typing import Any
 
-from reports.markup import Cell, Markup, Row, Section, number, table, terms
+from reports.markup import Cell, Markup, PageSection, TableRow, number, table, terms
 from reports.numbers import percent, rate_in_words, seconds, singular, usd
 from reports.page import assemble
 from reports.scaling_study import ScalingPoint, ScalingStudy, fastest
@@ -37,7 +37,7 @@ def render_scaling(study: ScalingStudy) -> str:
     )
 
 
-def scaling_sections(study: ScalingStudy) -> tuple[Section, ...]:
+def scaling_sections(study: ScalingStudy) -> tuple[PageSection, ...]:
     """The sections of the page."""
     several, sized, rank = len(study.lines) > 1, not study.over, singular(study.rank_name)
     ideal = f"Dotted: as if every {rank} trained as fast as at the smallest size. " if sized and not several else ""
@@ -56,9 +56,11 @@ def scaling_sections(study: ScalingStudy) -> tuple[Section, ...]:
     lede = f"{study.scaling.capitalize()} scaling: {kept(study)}. " if study.scaling else ""
     noun = "points" if several or not sized else "sizes"
     lede += f"{noun.capitalize()} without a result are gaps."
-    all_points = Section("points", f"All {noun}", f"All {noun}", lede, _table(study), {"scaling": _payload(study)})
+    all_points = PageSection("points", f"All {noun}", f"All {noun}", lede, _table(study), {"scaling": _payload(study)})
     lines = [
-        Section("lines", "Lines", "Lines", f"Each line has its own {' and '.join(study.beside)}.", _lines_table(study))
+        PageSection(
+            "lines", "Lines", "Lines", f"Each line has its own {' and '.join(study.beside)}.", _lines_table(study)
+        )
     ] * several
     return (*lines, *shown, all_points, warnings_section(warnings_of(study)))
 
@@ -74,12 +76,12 @@ def warnings_of(study: ScalingStudy) -> list[str]:
     ]
 
 
-def _chart(anchor: str, title: str, lede: str, study: ScalingStudy | None = None) -> Section:
+def _chart(anchor: str, title: str, lede: str, study: ScalingStudy | None = None) -> PageSection:
     """A chart of all lines, or with ``study`` one of each line."""
     names = study.lines if study is not None and len(study.lines) > 1 else ()
     cards = "".join(_card(f"{anchor}-chart-{place}", name) for place, name in enumerate(names))
     body = f'<div class="cards">{cards}</div>' if cards else _card(f"{anchor}-chart")
-    return Section(anchor, title, title, lede, body)
+    return PageSection(anchor, title, title, lede, body)
 
 
 def _card(anchor: str, title: str = "") -> str:
@@ -131,15 +133,17 @@ def _lines_table(study: ScalingStudy) -> str:
     return table(head, (_line_row(line, alone) for line, alone in study.by_line.items()), numbers=range(1, 4 + sized))
 
 
-def _line_row(line: str, study: ScalingStudy) -> Row:
+def _line_row(line: str, study: ScalingStudy) -> TableRow:
     results, sized = study.results, not study.over
     ran = number(f"{len(results)} of {len(study.points)}", len(results))
     if not results:
-        return Row((line, ran, *("",) * (2 + sized), "-"))
+        return TableRow((line, ran, *("",) * (2 + sized), "-"))
     best, last = fastest(results), results[-1]
     speed = number(rate(best, study.unit), best.throughput_per_s or 0.0)
     efficiency = number(f"{percent(last.efficiency or 0.0)} at {last.tick}", last.efficiency or 0.0)
-    return Row((line, ran, speed, number(best.tick, best.position), *[efficiency] * sized, last.bound or "nothing"))
+    return TableRow(
+        (line, ran, speed, number(best.tick, best.position), *[efficiency] * sized, last.bound or "nothing")
+    )
 
 
 def _table(study: ScalingStudy) -> str:
@@ -152,18 +156,20 @@ def _table(study: ScalingStudy) -> str:
     return table((*names, *head, "bound", "status"), rows, numbers=range(len(names), len(names) + len(head)))
 
 
-def _row(point: ScalingPoint, study: ScalingStudy, *, several: bool, priced: bool) -> Row:
+def _row(point: ScalingPoint, study: ScalingStudy, *, several: bool, priced: bool) -> TableRow:
     sized = not study.over
     batch = point.global_batch_size
     cells: list[Cell | str] = [*[point.line] * several, *[Cell(point.tick, point.position)] * (not sized)]
     cells += [number(f"{size:,}", size) for size in (point.world_size, point.nodes)]
     cells.append("" if batch is None else number(f"{batch:,}", batch))
     if point.status != "ok":
-        return Row((*cells, *("",) * (5 + sized + (several or not sized) + priced), Cell(_why(point), style="wide")))
+        return TableRow(
+            (*cells, *("",) * (5 + sized + (several or not sized) + priced), Cell(_why(point), style="wide"))
+        )
     exposed, price = point.shares.get("exposed_comm", 0.0), point.million_usd or 0.0
     speeds = [number(percent(point.efficiency or 0.0), point.efficiency or 0.0)] * sized
     speeds += [number(f"{point.speedup or 0.0:.3g}", point.speedup or 0.0)] * (several or not sized)
-    return Row(
+    return TableRow(
         (
             *cells,
             number(seconds(point.iteration_time_s or 0.0), point.iteration_time_s or 0.0),

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from typing import Any
 
-from reports.markup import Cell, Row, Section, number, strong, table, tile
+from reports.markup import Cell, PageSection, TableRow, number, strong, table, tile
 from reports.page import assemble
 from reports.tables import error_in_words, validation_report, value_in_words
 from reports.text_table import TextTable
@@ -56,7 +56,7 @@ def _tile(suite: Mapping[str, Any]) -> str:
     return tile(suite["suite"], f"{len(cases)}", "", note)
 
 
-def _section(suite: Mapping[str, Any]) -> Section:
+def _section(suite: Mapping[str, Any]) -> PageSection:
     """Charts by metric, then the tables that the command prints."""
     name = suite["suite"]
     groups = {f"{name}-{metric}".replace(".", "-"): cases for metric, cases in _by_metric(suite).items()}
@@ -64,7 +64,7 @@ def _section(suite: Mapping[str, Any]) -> Section:
     parts = validation_report(suite)
     body = cards + "".join(_text(part) if isinstance(part, str) else _table(part) for part in parts)
     lede = "On the line: as measured; dotted: 10 % off. Level bars: the source gives a range; upright ones: p10 to p90."
-    return Section(name, name, name, lede, body, {anchor: _chart(cases) for anchor, cases in groups.items()})
+    return PageSection(name, name, name, lede, body, {anchor: _chart(cases) for anchor, cases in groups.items()})
 
 
 def _by_metric(suite: Mapping[str, Any]) -> dict[str, list[Mapping[str, Any]]]:
@@ -107,7 +107,7 @@ def _text(part: str) -> str:
 
 def _table(made: TextTable) -> str:
     numbers = [place for place, column in enumerate(made.columns) if not column.words]
-    rows = (Row(tuple(_cells(cells, numbers))) for cells, _ in made.rows)
+    rows = (TableRow(tuple(_cells(cells, numbers))) for cells, _ in made.rows)
     return f"<h3>{escape(made.title)}</h3>" + table([c.name for c in made.columns], rows, numbers=numbers)
 
 

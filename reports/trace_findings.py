@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from reports.findings import Times
+from reports.findings import RunTimes
 from simulator.analysis.steps import StepRow
 from simulator.analysis.stragglers import Straggler
 from traces.replay.record import ReplayRecord
@@ -37,7 +37,7 @@ class NamedWork(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TraceFindings(Times):
+class TraceFindings(RunTimes):
     """All that a trace shows; ``warnings`` are its gaps.
 
     Attributes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 
 from reports.findings import mean_shares
-from reports.markup import Markup, Section, strong, terms, tile
+from reports.markup import Markup, PageSection, strong, terms, tile
 from reports.numbers import percent, seconds
 from reports.page import assemble
 from reports.replay_words import change_in_words
@@ -61,7 +61,7 @@ def _origin(findings: TraceFindings) -> str:
     return "recorded" if findings.format.startswith("dlrmsim") else "measured"
 
 
-def _sections(findings: TraceFindings) -> tuple[Section, ...]:
+def _sections(findings: TraceFindings) -> tuple[PageSection, ...]:
     return (
         *(() if findings.replay is None else (replay_section(findings.replay),)),
         timeline_section(findings),

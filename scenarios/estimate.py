@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
 
 from inputs.errors import InfeasibleError
 from inputs.quantities import format_quantity
@@ -22,7 +21,7 @@ TOTAL_BYTES = 2 * 3 * 8
 BASE_BYTES = 150e6
 WORKING_BYTES = 400
 """Peak of the process, and the bytes added per task and rank with two recorded iterations: 630 MB at 4,096 ranks and
-1,824 MB at 16,384, 275 tasks each (`zionex_a_128` with ``nodes=512`` and ``nodes=2048``, ``/usr/bin/time -v``)."""
+1,824 MB at 16,384, 275 tasks each (``zionex_a_128`` with ``nodes=512`` and ``nodes=2048``, ``/usr/bin/time -v``)."""
 
 ENGINE_RANK_TASKS_PER_S = 2e7
 LOWERED_TASKS_PER_S = 2e3
@@ -33,8 +32,28 @@ PROBE_ITERATIONS = 3
 """Iterations until a run without variation has settled (two windows of 4 and a first), and until a re-run repeats."""
 
 
-def run_size(resolved: ResolvedScenario, graph: TaskGraph, *, inputs_vary: bool) -> dict[str, Any]:
-    """Size of a run: tasks, iterations, rank-tasks of the run and its re-runs, bytes of memory, seconds.
+@dataclass(frozen=True, slots=True)
+class RunSize:
+    """Size of a run.
+
+    Attributes:
+        runs: the run and its re-runs for the bound.
+        rank_tasks: sum over all runs.
+        memory_bytes: peak of the process.
+        seconds: wall clock.
+    """
+
+    tasks_per_iteration: int
+    rank_tasks_per_iteration: int
+    iterations: int
+    runs: int
+    rank_tasks: int
+    memory_bytes: float
+    seconds: float
+
+
+def run_size(resolved: ResolvedScenario, graph: TaskGraph, *, inputs_vary: bool) -> RunSize:
+    """Size of a run whose tasks are known.
 
     Args:
         inputs_vary: whether the inputs of iterations differ.
@@ -44,29 +63,29 @@ def run_size(resolved: ResolvedScenario, graph: TaskGraph, *, inputs_vary: bool)
     return _size(resolved, tasks, per_iteration, inputs_vary)
 
 
-def expected_size(resolved: ResolvedScenario) -> dict[str, Any]:
-    """Size of a run before its job is placed, as its family expects it: the keys of `run_size`."""
+def expected_size(resolved: ResolvedScenario) -> RunSize:
+    """Size of a run before its job is placed, as its family expects it."""
     expected = family_of(resolved).expected(resolved)
     return _size(resolved, expected.tasks, expected.tasks * resolved.world_size, expected.varies)
 
 
-def _size(resolved: ResolvedScenario, tasks: int, per_iteration: int, inputs_vary: bool) -> dict[str, Any]:
+def _size(resolved: ResolvedScenario, tasks: int, per_iteration: int, inputs_vary: bool) -> RunSize:
     varies = resolved.scenario.variation.varies or inputs_vary
     iterations, probes = _iterations(resolved, varies), BOUND_RUNS
     again = iterations if varies else min(PROBE_ITERATIONS, iterations)
     rank_tasks = per_iteration * (iterations + probes * again)
     more_records = min(resolved.scenario.output.record.iterations, iterations) - 2
-    return {
-        "tasks_per_iteration": tasks,
-        "rank_tasks_per_iteration": per_iteration,
-        "iterations": iterations,
-        "runs": 1 + probes,
-        "rank_tasks": rank_tasks,
-        "memory_bytes": BASE_BYTES
+    return RunSize(
+        tasks_per_iteration=tasks,
+        rank_tasks_per_iteration=per_iteration,
+        iterations=iterations,
+        runs=1 + probes,
+        rank_tasks=rank_tasks,
+        memory_bytes=BASE_BYTES
         + per_iteration * (WORKING_BYTES + more_records * RECORD_BYTES)
         + resolved.world_size * iterations * TOTAL_BYTES,
-        "seconds": rank_tasks / ENGINE_RANK_TASKS_PER_S + (1 + probes) * tasks / LOWERED_TASKS_PER_S,
-    }
+        seconds=rank_tasks / ENGINE_RANK_TASKS_PER_S + (1 + probes) * tasks / LOWERED_TASKS_PER_S,
+    )
 
 
 def require_room(tasks: int, ranks: int) -> None:
@@ -76,27 +95,25 @@ def require_room(tasks: int, ranks: int) -> None:
         InfeasibleError: it does not; with the estimate.
     """
     rank_tasks = tasks * ranks
-    require_memory(
-        {
-            "tasks_per_iteration": tasks,
-            "rank_tasks_per_iteration": rank_tasks,
-            "memory_bytes": BASE_BYTES + WORKING_BYTES * rank_tasks,
-        }
-    )
+    _require(tasks, rank_tasks, BASE_BYTES + WORKING_BYTES * rank_tasks)
 
 
-def require_memory(size: Mapping[str, Any]) -> None:
+def require_memory(size: RunSize) -> None:
     """Check that a run fits into this machine's free memory.
 
     Raises:
         InfeasibleError: it does not; with the estimate.
     """
+    _require(size.tasks_per_iteration, size.rank_tasks_per_iteration, size.memory_bytes)
+
+
+def _require(tasks: int, rank_tasks: int, memory_bytes: float) -> None:
     available = available_memory_bytes()
-    if size["memory_bytes"] > available:
-        needed, there = (format_quantity(float(v), "bytes", binary=True) for v in (size["memory_bytes"], available))
+    if memory_bytes > available:
+        needed, there = (format_quantity(float(v), "bytes", binary=True) for v in (memory_bytes, available))
         raise InfeasibleError(
             f"the run is too large for this machine: it would take about {needed}, the machine has {there} free "
-            f"({size['tasks_per_iteration']:,} tasks, {size['rank_tasks_per_iteration']:,} rank-tasks per iteration); "
+            f"({tasks:,} tasks, {rank_tasks:,} rank-tasks per iteration); "
             "simulate fewer iterations (run.iterations), record fewer (output.record.iterations), or fewer ranks"
         )
 

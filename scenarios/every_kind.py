@@ -14,7 +14,7 @@ from workloads.graph.choices import Precision
 
 
 def scenario_of_every_kind() -> type[Scenario]:
-    """`Scenario` with the union of all families' sections, told apart by ``kind``, and of their precisions."""
+    """`Scenario` with the union of all families' sections, chosen by ``kind``, and of their precisions."""
     sections = [_type_of(family.scenario, "workload") for _, family in FAMILIES.items()]
     precisions = dict.fromkeys(_type_of(family.scenario, "precision") for _, family in FAMILIES.items())
     fields: dict[str, Any] = {

@@ -110,7 +110,7 @@ class Levers:
         return [f"Worth a look: --set {best.setting}, {words[best.basis].format(100 * best.gain)}."]
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON."""
+        """Plain JSON values."""
         best = {kind: self.best(kind) for kind in ADVISED}
         return {
             "advice": self.advice,

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from inputs.errors import InfeasibleError
 from scenarios.capacity import MemoryReport, capacities_bytes
-from scenarios.estimate import run_size
+from scenarios.estimate import RunSize, run_size
 from scenarios.family import PlacedJob, family_of
 from scenarios.located import located
 from scenarios.machine import machine_of
@@ -70,6 +69,6 @@ def place(resolved: ResolvedScenario, machine: Machine, progress: Progress) -> t
     return job, memory
 
 
-def size_of(prepared: Prepared) -> dict[str, Any]:
-    """Size of the run of a prepared job: the keys of `scenarios.estimate.run_size`."""
+def size_of(prepared: Prepared) -> RunSize:
+    """Size of the run of a prepared job."""
     return run_size(prepared.resolved, prepared.graph, inputs_vary=prepared.job.varies)

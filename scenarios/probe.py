@@ -8,7 +8,7 @@ from scenarios.bursts import longest_period_s
 from scenarios.prepare import Prepared
 from simulator.analysis import IterationTime, SteadyRule, iteration_time
 from simulator.counted_run import counted_run
-from simulator.engine import RunOptions, RunResult, UnitsMemory
+from simulator.engine import EngineRun, RunOptions, UnitsMemory
 from simulator.equality import same
 from simulator.lowered import PS_PER_S
 from simulator.lowering import Lowering, Variation
@@ -37,14 +37,14 @@ class Probe:
     prepared: Prepared
     lowering: Lowering
     variation: Variation
-    result: RunResult
+    result: EngineRun
     iterations: int
     counted: int
     memory: UnitsMemory = field(default_factory=UnitsMemory)
 
     @staticmethod
     def of(
-        prepared: Prepared, lowering: Lowering, variation: Variation, result: RunResult, time: IterationTime
+        prepared: Prepared, lowering: Lowering, variation: Variation, result: EngineRun, time: IterationTime
     ) -> Probe:
         """The probe of a run with this iteration time."""
         return Probe(prepared, lowering, variation, result, time.iterations, time.measured_iterations)
@@ -78,7 +78,7 @@ class Probe:
             return self._over_measured(result)
         return iteration_time(result.iteration_end_ps.tolist(), PROBE_RULE).seconds
 
-    def _over_measured(self, result: RunResult) -> float:
+    def _over_measured(self, result: EngineRun) -> float:
         """Mean over the same iterations as the mean of the run."""
         ends = [0, *result.iteration_end_ps.tolist()[: self.iterations]]
         return float(ends[-1] - ends[-1 - self.counted]) / self.counted / PS_PER_S

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from scenarios.bursts import background_warnings, steady_rule
 from scenarios.engine_run import run_options, variation_of
-from scenarios.estimate import require_memory
+from scenarios.estimate import RunSize, require_memory
 from scenarios.levers import Levers, find_levers
 from scenarios.located import located
 from scenarios.prepare import Prepared, prepare, size_of
@@ -21,7 +21,7 @@ from scenarios.uncertainty.interval import Interval
 from scenarios.uncertainty.jobs import interval_of_run
 from simulator.analysis import BOUND_RUNS, Analysis, Bound, analyse, find_bound, path_shares
 from simulator.counted_run import counted_run
-from simulator.engine import RunResult
+from simulator.engine import EngineRun
 from simulator.lowering import Lowering, lower
 from simulator.program import TaskGraph
 
@@ -40,7 +40,7 @@ class Simulation:
 
     prepared: Prepared
     lowering: Lowering
-    result: RunResult
+    result: EngineRun
     analysis: Analysis
     warnings: tuple[str, ...]
 
@@ -107,8 +107,28 @@ def simulation_of(resolved: ResolvedScenario, progress: Progress) -> Simulation:
     return Simulation(prepared, lowering, result, analysis, _warnings(prepared, lowering, analysis))
 
 
-def check(resolved: ResolvedScenario, progress: Progress | None = None) -> dict[str, Any]:
-    """Everything but the run: memory per rank and tier, and the size of the run.
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """A job that can run."""
+
+    prepared: Prepared
+    size: RunSize
+
+    def to_dict(self) -> dict[str, Any]:
+        """Memory per rank and tier, placement, and size of the run, as ``run --check --json`` prints them."""
+        resolved = self.prepared.resolved
+        return {
+            **job_of(resolved),
+            "scenario_hash": resolved.hash,
+            "memory": self.prepared.memory.to_dict(),
+            **self.prepared.job.estimate_sections(),
+            "size": asdict(self.size),
+            "warnings": list(resolved.notes),
+        }
+
+
+def check(resolved: ResolvedScenario, progress: Progress | None = None) -> Checked:
+    """Everything but the run.
 
     Raises:
         InputError: the scenario is wrong, or a model, generator or planner refuses it.
@@ -117,14 +137,7 @@ def check(resolved: ResolvedScenario, progress: Progress | None = None) -> dict[
     prepared = prepare(resolved, progress or Silent())
     size = size_of(prepared)
     require_memory(size)
-    return {
-        **job_of(resolved),
-        "scenario_hash": resolved.hash,
-        "memory": prepared.memory.to_dict(),
-        **prepared.job.estimate_sections(),
-        "size": size,
-        "warnings": list(resolved.notes),
-    }
+    return Checked(prepared, size)
 
 
 def _bound(probe: Probe, analysis: Analysis, progress: Progress) -> Bound:

@@ -32,7 +32,7 @@ EXPECTED = "LOW,HIGH, e.g. 0,1 or 50 GB/s,400 GB/s"
 
 
 @dataclass(frozen=True, slots=True)
-class Range:
+class SearchRange:
     """Range of the search.
 
     Attributes:
@@ -83,7 +83,7 @@ class Solution:
     key: str
     wanted: float
     unit: str
-    values: Range
+    values: SearchRange
     low: tuple[float, float]
     high: tuple[float, float]
     found: tuple[float, float] | None
@@ -109,7 +109,7 @@ class Solution:
 def solve(
     scenario: str | Path,
     key: str,
-    between: Range,
+    between: SearchRange,
     wanted: float,
     settings: Sequence[str],
     progress: Progress,
@@ -157,7 +157,7 @@ def solve(
     return Solution(base.name, key, wanted, family_of(base).unit, values, *ends, found)
 
 
-def parse_range(text: str) -> Range:
+def parse_range(text: str) -> SearchRange:
     """``LOW,HIGH`` as numbers, or as quantities with units of the same kind.
 
     Raises:
@@ -170,15 +170,15 @@ def parse_range(text: str) -> Range:
     units = {unit for _, unit in parts}
     if units == {""}:
         low, high = (read_number(number or "") for number, _ in parts)
-        return Range(low, high)
+        return SearchRange(low, high)
     dimension = next((name for name, kind in DIMENSIONS.items() if units <= kind.units.keys()), None)
     if dimension is None:
         raise InputError("not two values with units of one kind", key="--between", given=text, expected=EXPECTED)
     low, high = (parse_quantity(end, dimension) for end in ends)
-    return Range(low, high, dimension)
+    return SearchRange(low, high, dimension)
 
 
-def _whole_where_needed(scenario: str | Path, key: str, between: Range, settings: Sequence[str]) -> Range:
+def _whole_where_needed(scenario: str | Path, key: str, between: SearchRange, settings: Sequence[str]) -> SearchRange:
     """The range, of whole numbers where the key takes only these: its ends are taken, a value between them is not.
 
     Raises:

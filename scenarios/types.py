@@ -16,7 +16,7 @@ from pydantic import Field
 from hardware_specs.library import Operation
 from inputs.model import Strict
 from inputs.quantities import MAX_SEED, Quantity, RankCount, RankNumber, Seconds
-from workloads.graph.choices import DenseOptimizer, GradientBuckets, Precision
+from workloads.graph.choices import GradientBuckets, OptimizerChoice, Precision
 
 Placement: TypeAlias = Literal["block", "round_robin", "random"]
 LinkClass: TypeAlias = Literal["nvlink", "pcie", "switch", "socket", "ddr", "nic", "spine", "torus"]
@@ -57,7 +57,7 @@ class Section(Strict):
         None, description="sizes of the gradient buckets that one all_reduce sums (default: the framework's)"
     )
     framework: str | dict[str, Any] = Field("pytorch", description="framework profile: launch cost, buckets, streams")
-    optimizer: DenseOptimizer = Field(default_factory=DenseOptimizer, description="optimizers")
+    optimizer: OptimizerChoice = Field(default_factory=OptimizerChoice, description="optimizers")
 
     def training_ranks(self, world_size: int) -> int:
         """Ranks that have samples of the batch: all, unless a family has others beside them."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from inputs.errors import InputError, ModelRangeError
 from simulator.countable import require_countable_run
-from simulator.engine import RunOptions, RunResult, run
+from simulator.engine import EngineRun, RunOptions, run
 from simulator.lowered import LoweredProgram
 
 
-def counted_run(program: LoweredProgram, options: RunOptions) -> RunResult:
+def counted_run(program: LoweredProgram, options: RunOptions) -> EngineRun:
     """Execute a program as `simulator.engine.run` does, if its times can be counted.
 
     Raises:

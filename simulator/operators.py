@@ -316,7 +316,7 @@ class Ingest:
 
 
 @dataclass(frozen=True, slots=True)
-class Nothing:
+class Marker:
     """A task without work of its own (a wait, a join, a marker)."""
 
     category: Category = Category.HOST
@@ -397,7 +397,7 @@ Operator: TypeAlias = (
     | Copy
     | HostWork
     | Ingest
-    | Nothing
+    | Marker
     | Measured
     | Delay
 )
@@ -438,6 +438,6 @@ def touched_bytes(work: Work) -> Amount:
 
 def category_of(work: Work) -> Category:
     """The category a task with this work is counted under in breakdowns."""
-    if isinstance(work, Nothing | Measured):
+    if isinstance(work, Marker | Measured):
         return work.category
     return _CATEGORIES.get(type(work), Category.COMPUTE)

@@ -18,4 +18,4 @@ QUANTISED = frozenset({"fp8", "int8"})
 """Types on the wire that a separate kernel converts from fp32 before an exchange, and back after it."""
 WIRE_BYTES: dict[str, float] = {**{name: float(size) for name, size in BYTES_PER_ELEMENT.items()}, "int8": 40 / 32}
 """Bytes of an element on the wire: int8 has a scale and an offset of 4 bytes for every 32 elements (FBGEMM
-quantize_comm.py, `ROW_DIM_DEFAULT`)."""
+quantize_comm.py, ``ROW_DIM_DEFAULT``)."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import Generic, Literal, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -259,17 +259,14 @@ class TaskGraph:
                 if name not in self.communicators:
                     raise ProgramError(f"program {program.name!r} uses unknown communicator {name!r}")
         for name, instance in self.communicators.items():
-            self._check_agreement(name, instance, [by_name.get(name, []) for by_name in calls])
-
-    def _check_agreement(self, name: str, instance: IntArray, calls: Sequence[OwnCalls]) -> None:
-        first: dict[int, tuple[Program, OwnCalls]] = {}
-        for program, mine in zip(self.programs, calls, strict=True):
-            for number in np.unique(instance[program.ranks]):
-                if number < 0:
-                    continue
-                other, theirs = first.setdefault(int(number), (program, mine))
-                if other is not program:
-                    _compare(name, (other, theirs), (program, mine))
+            members = [
+                (int(number), program, by_name.get(name, []))
+                for program, by_name in zip(self.programs, calls, strict=True)
+                for number in np.unique(instance[program.ranks])
+                if number >= 0
+            ]
+            for found in disagreements(members):
+                raise _disagreement_error(name, found)
 
 
 OwnCalls: TypeAlias = Sequence[tuple[int, CollectiveCall]]
@@ -301,18 +298,47 @@ def first_disagreement(one: OwnCalls, other: OwnCalls) -> int | None:
     return None if len(one) == len(other) else min(len(one), len(other))
 
 
-def _compare(communicator: str, one: tuple[Program, OwnCalls], two: tuple[Program, OwnCalls]) -> None:
-    """Raise `ProgramError` at the first call the two programs disagree on."""
-    (p, calls_p), (q, calls_q) = one, two
-    number = first_disagreement(calls_p, calls_q)
-    if number is None:
-        return
+Member = TypeVar("Member")
+
+
+@dataclass(frozen=True, slots=True)
+class Disagreement(Generic[Member]):
+    """Two members of a communicator whose calls differ.
+
+    Attributes:
+        members: the first member, and the one that differs from it.
+        calls: calls of each.
+        number: number of the first call that differs.
+    """
+
+    members: tuple[Member, Member]
+    calls: tuple[OwnCalls, OwnCalls]
+    number: int
+
+    @property
+    def is_in_count(self) -> bool:
+        """Whether one member makes fewer calls, and these agree."""
+        return self.number == min(map(len, self.calls))
+
+
+def disagreements(members: Iterable[tuple[int, Member, OwnCalls]]) -> Iterator[Disagreement[Member]]:
+    """Members that disagree with the first member of their instance, from (instance, member, its calls)."""
+    first: dict[int, tuple[Member, OwnCalls]] = {}
+    for instance, member, calls in members:
+        other, theirs = first.setdefault(instance, (member, calls))
+        number = None if other is member else first_disagreement(theirs, calls)
+        if number is not None:
+            yield Disagreement((other, member), (theirs, calls), number)
+
+
+def _disagreement_error(communicator: str, found: Disagreement[Program]) -> ProgramError:
+    p, q = found.members
     where = f"communicator {communicator!r}, rank {p.ranks[0]} ({p.name}) and rank {q.ranks[0]} ({q.name})"
-    if number == min(len(calls_p), len(calls_q)):
-        raise ProgramError(f"{where}: {len(calls_p)} calls against {len(calls_q)}")
-    (task_p, call_p), (task_q, call_q) = calls_p[number], calls_q[number]
-    raise ProgramError(
-        f"{where}: call {number} differs: {p.names[task_p]} {call_p.op} {call_p.dtype} {call_p.bytes} B "
+    if found.is_in_count:
+        return ProgramError(f"{where}: {len(found.calls[0])} calls against {len(found.calls[1])}")
+    (task_p, call_p), (task_q, call_q) = (calls[found.number] for calls in found.calls)
+    return ProgramError(
+        f"{where}: call {found.number} differs: {p.names[task_p]} {call_p.op} {call_p.dtype} {call_p.bytes} B "
         f"against {q.names[task_q]} {call_q.op} {call_q.dtype} {call_q.bytes} B"
     )
 

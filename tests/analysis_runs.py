@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from simulator.engine.records import ActivityTimes, GroupTimes, IterationRecord, RunResult
+from simulator.engine.records import ActivityTimes, EngineRun, GroupTimes, IterationRecord
 from simulator.lowered import Activity, ConstantDurations, LoweredGroup, LoweredProgram, phase
 from simulator.operators import CollectiveCall
 from simulator.program import IntArray, Program, TaskGraph
@@ -22,7 +22,7 @@ def group_times(ranks: Sequence[Sequence[Row]]) -> GroupTimes:
     return GroupTimes(start, end, np.arange(len(waiting)), waiting)
 
 
-def hand_run(programs: Sequence[Program], iterations: Sequence[Sequence[GroupTimes]], first: int = 0) -> RunResult:
+def hand_run(programs: Sequence[Program], iterations: Sequence[Sequence[GroupTimes]], first: int = 0) -> EngineRun:
     """The result of a run that recorded ``iterations`` (each: times per group), the first being number ``first``.
 
     Iterations before the first all ended at 0.
@@ -33,7 +33,7 @@ def hand_run(programs: Sequence[Program], iterations: Sequence[Sequence[GroupTim
     )
     rank_end = np.stack([np.concatenate([g.end_ps.max(axis=0) for g in groups]) for groups in iterations])
     ends = np.concatenate([np.zeros(first, dtype=np.int64), rank_end.max(axis=1)])
-    return RunResult(
+    return EngineRun(
         ranks=np.concatenate([p.ranks for p in programs]),
         iteration_end_ps=ends,
         rank_end_ps=rank_end,

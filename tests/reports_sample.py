@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from reports.findings import Job, MemoryTier, Origin, RunFindings
+from reports.findings import JobFacts, MemoryTier, Origin, RunFindings
 from scenarios.levers import Lever, Levers
 from simulator.analysis.bound import find_bound
 from simulator.analysis.breakdown import break_down
@@ -133,7 +133,7 @@ def sample_findings(world_size: int = 128, iterations: int = 12) -> RunFindings:
     breakdown = break_down(graph.programs, result)
     algorithms = {n: "hierarchical" if "reduce" in n else "grouped" for n in graph.programs[0].names}
     return RunFindings(
-        job=Job(
+        job=JobFacts(
             name="zionex_a_128", model="Model A", cluster="ZionEX", processor="A100-SXM4-40", nodes=-(-world_size // 8),
             world_size=world_size, global_batch_size=512 * world_size, facts={"Dense": "tf32", "Tables": "fp16"},
             scenario_hash="0" * 64, scenario_yaml="schema: 1\nname: zionex_a_128\n# <not a tag>\n", version="0.1.0",

@@ -26,21 +26,21 @@ TimeUs: TypeAlias = Annotated[float, msgspec.Meta(ge=-_LONGEST_US, le=_LONGEST_U
 LengthUs: TypeAlias = Annotated[float, msgspec.Meta(ge=0, le=_LONGEST_US)]
 
 
-class Args(msgspec.Struct, gc=False):
+class TaskArgs(msgspec.Struct, gc=False):
     """The task of an event."""
 
     task: Number | None = None
     iteration: Number = 0
 
 
-class Event(msgspec.Struct, gc=False):
+class TaskEvent(msgspec.Struct, gc=False):
     """One event of ``traceEvents``."""
 
     ph: str = ""
     pid: Rank = 0
     ts: TimeUs = 0.0
     dur: LengthUs = 0.0
-    args: Args | None = None
+    args: TaskArgs | None = None
 
 
 def import_chrome(files: Sequence[Path], ranks: Sequence[int] | None = None) -> Imported:
@@ -72,7 +72,7 @@ def import_chrome(files: Sequence[Path], ranks: Sequence[int] | None = None) -> 
 
 def _read(file: Path) -> tuple[About, IntArray]:
     """Description of a file's programs, and rank, iteration, task, start and end of its tasks in order ``[5, N]``."""
-    array = JsonArray(file, "traceEvents", Event)
+    array = JsonArray(file, "traceEvents", TaskEvent)
     rows = []
     for batch in array.batches():
         for event in batch:

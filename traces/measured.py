@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from simulator.engine import ActivityTimes, GroupTimes, IterationRecord, RunResult
-from simulator.engine.records import Recorder
+from simulator.engine import ActivityTimes, EngineRun, GroupTimes, IterationRecord
+from simulator.engine.records import RunRecorder
 from simulator.lowered import Activity, ConstantDurations, LoweredGroup, LoweredProgram, phase
 from simulator.operators import CollectiveCall
 from simulator.program import IntArray, Program, TaskGraph, sequenced_calls
@@ -32,7 +32,7 @@ class MeasuredRun:
 
     graph: TaskGraph
     lowered: LoweredProgram
-    result: RunResult
+    result: EngineRun
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ def measured_run(merged: Merged) -> MeasuredRun:
     columns = list(zip(tasks, starts, ends, instances, strict=True))
     groups = tuple(_lowered(p, *own) for p, own in zip(graph.programs, columns, strict=True))
     times = tuple(_times(*own, last_of) for own in columns)
-    recorder = Recorder(np.concatenate([p.ranks for p in graph.programs]), None)
+    recorder = RunRecorder(np.concatenate([p.ranks for p in graph.programs]), None)
     recorder.add(IterationRecord(0, times, ActivityTimes(last_of, np.array(end_ps, dtype=np.int64))))
     return MeasuredRun(graph, LoweredProgram(groups, activities, 0), recorder.result())
 

@@ -10,13 +10,13 @@ import numpy as np
 from inputs.errors import InputError, ProgramError
 from simulator.operators import Amount, CollectiveCall, Copy, Delay, FloatArray, Measured, Work
 from simulator.program import (
+    Disagreement,
     IntArray,
-    OwnCalls,
     Program,
     Stream,
     TaskGraph,
     calls_by_communicator,
-    first_disagreement,
+    disagreements,
 )
 from traces.rank_tasks import RankTasks
 from traces.typed import ONE_EACH, SAME_CALLS
@@ -81,40 +81,31 @@ def check_agreement(ranks: Sequence[RankTasks], members: Mapping[str, Sequence[i
     Raises:
         ProgramError: they do not; both files, ranks and calls are named.
     """
-    first: dict[str, tuple[RankTasks, OwnCalls]] = {}
-    for tasks in ranks:
-        calls = calls_by_communicator(tasks.work)
-        for group, inside in members.items():
-            mine = calls.get(group, [])
-            if inside is not None and tasks.rank not in inside:
-                if mine:
-                    raise ProgramError(
-                        f"rank {tasks.rank} calls {tasks.names[mine[0][0]]} on group {group!r} of {list(inside)[:8]}",
-                        file=tasks.source,
-                        expected="calls on groups of the rank",
-                    )
-                continue
-            other, theirs = first.setdefault(group, (tasks, mine))
-            if other is not tasks:
-                _compare(group, (other, theirs), (tasks, mine))
+    calls = [calls_by_communicator(tasks.work) for tasks in ranks]
+    for group, inside in members.items():
+        own = []
+        for tasks, by_group in zip(ranks, calls, strict=True):
+            made = by_group.get(group, [])
+            if inside is None or tasks.rank in inside:
+                own.append((0, tasks, made))
+            elif made:
+                raise ProgramError(
+                    f"rank {tasks.rank} calls {tasks.names[made[0][0]]} on group {group!r} of {list(inside)[:8]}",
+                    file=tasks.source,
+                    expected="calls on groups of the rank",
+                )
+        for found in disagreements(own):
+            raise ProgramError(_in_words(group, found), file=found.members[1].source, expected=SAME_CALLS)
 
 
-def _compare(group: str, one: tuple[RankTasks, OwnCalls], two: tuple[RankTasks, OwnCalls]) -> None:
-    (a, calls_a), (b, calls_b) = one, two
-    number = first_disagreement(calls_a, calls_b)
-    if number is None:
-        return
+def _in_words(group: str, found: Disagreement[RankTasks]) -> str:
+    a, b = found.members
     where = f"rank {b.rank} and rank {a.rank} ({a.source}) disagree on group {group!r}"
-    if number == min(len(calls_a), len(calls_b)):
-        raise ProgramError(
-            f"{where}: {len(calls_b)} collectives here, {len(calls_a)} there", file=b.source, expected=SAME_CALLS
-        )
-    (task_a, x), (task_b, y) = calls_a[number], calls_b[number]
-    raise ProgramError(
-        f"{where}: collective {number} is {b.names[task_b]} ({_said(y)}) here and {a.names[task_a]} ({_said(x)}) there",
-        file=b.source,
-        expected=SAME_CALLS,
-    )
+    if found.is_in_count:
+        return f"{where}: {len(found.calls[1])} collectives here, {len(found.calls[0])} there"
+    (task_a, x), (task_b, y) = (calls[found.number] for calls in found.calls)
+    there = f"{a.names[task_a]} ({_said(x)}) there"
+    return f"{where}: collective {found.number} is {b.names[task_b]} ({_said(y)}) here and {there}"
 
 
 def _said(call: CollectiveCall) -> str:

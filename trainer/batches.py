@@ -55,7 +55,7 @@ class Batch:
         return self.dense, self.labels, self.lengths, self.values
 
 
-class Source(Protocol):
+class BatchSource(Protocol):
     """Source of a rank's batches."""
 
     def batch(self, iteration: int) -> Batch:
@@ -63,10 +63,10 @@ class Source(Protocol):
         ...
 
 
-class Prepared:
+class PreparedBatches:
     """The first ``count`` batches of a source, made beforehand and taken in turn: no time goes into making them."""
 
-    def __init__(self, source: Source, count: int, *, pin: bool) -> None:
+    def __init__(self, source: BatchSource, count: int, *, pin: bool) -> None:
         """Make the batches."""
         made = [source.batch(iteration) for iteration in range(count)]
         self._batches = [batch.pinned() for batch in made] if pin else made

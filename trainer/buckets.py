@@ -42,7 +42,7 @@ class _Open:
     work: Started | None = field(default=None)
 
 
-class GradientBuckets:
+class BucketedGradients:
     """One buffer for the gradients of layers and copied tables, cut into buckets.
 
     Attributes:
@@ -115,7 +115,7 @@ class GradientBuckets:
 class _Taker:
     """Takes one gradient over as soon as backward has made it."""
 
-    buckets: GradientBuckets
+    buckets: BucketedGradients
     name: str
     entry: _Entry
     place: Tensor

@@ -17,14 +17,14 @@ from torch.nn.functional import avg_pool1d, linear
 
 from trainer.draws import Purpose, normals
 from trainer.job import TrainingJob
-from workloads.dlrm.model.dense import Layer
+from workloads.dlrm.model.dense import DenseLayer
 
 
 @dataclass(frozen=True, slots=True)
 class LinearLayer:
     """A linear layer; ``weight`` is ``[outputs, inputs]``."""
 
-    layer: Layer
+    layer: DenseLayer
     weight: Parameter
     bias: Parameter | None
 
@@ -38,7 +38,7 @@ class LinearLayer:
         return linear(x, self.weight, self.bias)
 
 
-class DensePart:
+class DenseModule:
     """Layers and interaction.
 
     Attributes:
@@ -130,7 +130,7 @@ def _folded(joined: Tensor, width: int) -> Tensor:
     return folded
 
 
-def _first_weights(seed: int, number: int, layer: Layer) -> Tensor:
+def _first_weights(seed: int, number: int, layer: DenseLayer) -> Tensor:
     drawn = torch.from_numpy(normals(seed, Purpose.LAYER_WEIGHTS, number, layer.parameters))
     weights = layer.inputs * layer.outputs
     drawn[:weights] *= math.sqrt(2.0 / (layer.inputs + layer.outputs))
@@ -138,7 +138,7 @@ def _first_weights(seed: int, number: int, layer: Layer) -> Tensor:
     return drawn
 
 
-def _layer(layer: Layer, memory: Tensor) -> LinearLayer:
+def _layer(layer: DenseLayer, memory: Tensor) -> LinearLayer:
     weights = layer.inputs * layer.outputs
     weight = Parameter(memory[:weights].view(layer.outputs, layer.inputs))
     return LinearLayer(layer, weight, Parameter(memory[weights:]) if layer.bias else None)

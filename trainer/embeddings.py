@@ -14,7 +14,7 @@ from torch import Tensor
 
 from trainer.devices import DTYPES
 from trainer.draws import Purpose, bits
-from trainer.layout import Block, Piece
+from trainer.layout import Piece, ShardBlock
 from trainer.lookups import Lookups, row_gradients
 from trainer.optimizers import TableOptimizer
 from workloads.graph.optimizers import TableOptimizerKind
@@ -29,7 +29,7 @@ _INIT_VALUES = 2**22
 class BlockTable:
     """The weights of a block ``[R, D]``."""
 
-    def __init__(self, block: Block, seed: int, device: torch.device, *, repeated: bool = False) -> None:
+    def __init__(self, block: ShardBlock, seed: int, device: torch.device, *, repeated: bool = False) -> None:
         """Draw the first weights, or the first `REPEATED_VALUES` of each shard, ``repeated`` in all of it."""
         self.block = block
         rows = max(block.rows, 1)  # embedding_bag wants a row even when nothing is looked up
@@ -49,7 +49,7 @@ class ShardedBlock(BlockTable):
 
     def __init__(
         self,
-        block: Block,
+        block: ShardBlock,
         seed: int,
         device: torch.device,
         *,

@@ -41,7 +41,7 @@ class Piece:
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class ShardBlock:
     """Shards of one width and number format, one under the other."""
 
     pieces: tuple[Piece, ...]
@@ -91,7 +91,7 @@ class Slot:
     piece: Piece
 
 
-Blocks: TypeAlias = tuple[Block, ...]
+Blocks: TypeAlias = tuple[ShardBlock, ...]
 
 
 def width_of(blocks: Blocks) -> int:
@@ -106,7 +106,7 @@ def placement(job: TrainingJob, kind: Kind) -> tuple[Blocks, ...]:
 
 def _blocks(job: TrainingJob, kind: Kind, rank: int) -> Blocks:
     pieces = sorted(_pieces(job, kind, rank), key=lambda p: (p.dim, p.precision, p.table, p.column))
-    return tuple(Block(tuple(same)) for _, same in groupby(pieces, key=lambda p: (p.dim, p.precision)))
+    return tuple(ShardBlock(tuple(same)) for _, same in groupby(pieces, key=lambda p: (p.dim, p.precision)))
 
 
 def _pieces(job: TrainingJob, kind: Kind, rank: int) -> list[Piece]:

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from trainer.batches import Prepared, Source, prepared_count
+from trainer.batches import BatchSource, PreparedBatches, prepared_count
 from trainer.checkpoint import Checkpoints
 from trainer.criteo import Criteo
 from trainer.job import TrainingJob
@@ -18,7 +18,7 @@ from trainer.model import RankModel
 from trainer.pipeline import make_pipeline
 from trainer.process.launch import ALLOCATOR
 from trainer.process.pin import usable_cores
-from trainer.process.record import Recorder, tracing, write_record
+from trainer.process.record import TrainerRecorder, tracing, write_record
 from trainer.process.runs import Run
 from trainer.process.steal_time import StolenTime
 from trainer.process.yardstick import Yardstick
@@ -36,7 +36,7 @@ def train(job: TrainingJob, run: Run, rank: int, device: torch.device) -> None:
     checkpoints = _checkpoints(job, run, rank)
     first = checkpoints.restore(model) if checkpoints else 0
     pipeline = make_pipeline(job, model, rank, device, source, first)
-    recorder, yardstick = Recorder(device), Yardstick() if run.yardstick_every else None
+    recorder, yardstick = TrainerRecorder(device), Yardstick() if run.yardstick_every else None
     dist.barrier()
     recorder.begin()
     stolen: dict[str, float] = {}
@@ -55,13 +55,13 @@ def train(job: TrainingJob, run: Run, rank: int, device: torch.device) -> None:
                 _look(yardstick, recorder)
             stolen[stage] = since.share()
     if run.out is not None:
-        batches = len(source) if isinstance(source, Prepared) else 0
+        batches = len(source) if isinstance(source, PreparedBatches) else 0
         shares = {f"stolen_{name}": stolen.get(name, 0.0) for name in ("measured", "timed")}
         found = {"first_iteration": first, "prepared_batches": batches, **shares, **environment(run, device)}
         write_record(run.out, rank, recorder.columns(), found, yardstick.times_s if yardstick else [])
 
 
-def _look(yardstick: Yardstick, recorder: Recorder) -> None:
+def _look(yardstick: Yardstick, recorder: TrainerRecorder) -> None:
     """Look at the yardstick between two iterations, for which no rank makes another one wait."""
     dist.barrier()  # a rank that still trains on a shared core needs it
     yardstick.look()
@@ -96,14 +96,14 @@ def environment(run: Run, device: torch.device) -> dict[str, Any]:
     }
 
 
-def source_of(job: TrainingJob, run: Run, rank: int, device: torch.device) -> Source:
+def source_of(job: TrainingJob, run: Run, rank: int, device: torch.device) -> BatchSource:
     """Source of a rank's batches.
 
     Raises:
         InputError: a file of clicks does not fit the model.
     """
-    source: Source = Criteo(run.data, job, rank) if run.data else Synthetic(job, rank)
+    source: BatchSource = Criteo(run.data, job, rank) if run.data else Synthetic(job, rank)
     if not run.prepared:
         return source
     lookups = job.settings.local_batch_size * float(job.plan.tables.lookups_per_sample.sum())
-    return Prepared(source, prepared_count(run.prepared, run.total, lookups), pin=device.type == "cuda")
+    return PreparedBatches(source, prepared_count(run.prepared, run.total, lookups), pin=device.type == "cuda")

@@ -16,15 +16,15 @@ from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits
 from torch.profiler import record_function
 
-from trainer.buckets import GradientBuckets
-from trainer.dense import DensePart
+from trainer.buckets import BucketedGradients
+from trainer.dense import DenseModule
 from trainer.devices import arithmetic
 from trainer.embeddings import CopiedBlock, ShardedBlock
 from trainer.exchange import Started
 from trainer.input_dist import Distributed
 from trainer.job import TrainingJob
-from trainer.layout import KINDS, Block, Kind, placement
-from trainer.optimizers import DenseOptimizer
+from trainer.layout import KINDS, Kind, ShardBlock, placement
+from trainer.optimizers import BufferOptimizer
 from trainer.output_dist import OutputDist
 from trainer.waits import wait
 from workloads.dlrm.iteration.job import COPIED_TABLES
@@ -38,7 +38,7 @@ class RankModel:
         self._job, self._device = job, device
         self._repeated = repeated_weights
         self._dtype = arithmetic(device, job.settings.precision.dense)
-        self.dense = DensePart(job, device)
+        self.dense = DenseModule(job, device)
         placed = {kind: placement(job, kind) for kind in KINDS}
         self.copied = [
             CopiedBlock(block, job.seed, device, repeated=self._repeated) for block in placed["data_parallel"][rank]
@@ -49,9 +49,9 @@ class RankModel:
         }
         self._exchanges = {kind: OutputDist(job, kind, placed[kind], rank, device) for kind in used}
         copies = [piece.rows * piece.dim for table in self.copied for piece in table.block.pieces]
-        self._buckets = GradientBuckets(job, self.dense.layers, copies, device)
+        self._buckets = BucketedGradients(job, self.dense.layers, copies, device)
         self._copied_gradients = self._split_copies()
-        self.optimizer = DenseOptimizer(
+        self.optimizer = BufferOptimizer(
             job.settings.optimizer.dense,
             [(self.dense.flat, self._buckets.dense), *zip(self._weights(), self._copied_gradients, strict=True)],
         )
@@ -143,7 +143,7 @@ class RankModel:
     def _weights(self) -> list[Tensor]:
         return [table.weight for table in self.copied]
 
-    def _sharded(self, block: Block) -> ShardedBlock:
+    def _sharded(self, block: ShardBlock) -> ShardedBlock:
         kind = self._job.settings.optimizer.tables
         return ShardedBlock(block, self._job.seed, self._device, optimizer=kind, repeated=self._repeated)
 

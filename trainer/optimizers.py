@@ -59,7 +59,7 @@ class TableOptimizer:
         gradient.mul_(squares.sqrt_().add_(EPSILON).reciprocal_().mul_(-self._learning_rate).unsqueeze(1))
 
 
-class DenseOptimizer:
+class BufferOptimizer:
     """SGD or Adagrad, as torch.optim has them, on whole buffers that others make: parameters and their gradients.
 
     torch.optim itself would load torch.compile's packages into every rank, which takes longer than to load PyTorch.

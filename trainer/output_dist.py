@@ -16,7 +16,7 @@ from torch import Tensor
 from trainer.devices import DTYPES
 from trainer.exchange import Started, all_gather, all_to_all, reduce_scatter
 from trainer.job import TrainingJob
-from trainer.layout import Block, Blocks, Kind, width_of
+from trainer.layout import Blocks, Kind, ShardBlock, width_of
 
 
 class OutputDist:
@@ -114,7 +114,7 @@ def _places(job: TrainingJob, sources: Sequence[Blocks]) -> list[tuple[int, int]
     dims = [int(job.plan.tables.dim[table]) for table in job.table_of_feature]
     first = list(accumulate(dims, initial=0))
 
-    def of(block: Block) -> list[tuple[int, int]]:
+    def of(block: ShardBlock) -> list[tuple[int, int]]:
         return [(first[slot.feature] + slot.piece.column, slot.piece.dim) for slot in block.slots]
 
     return [place for blocks in sources for block in blocks for place in of(block)]

@@ -9,7 +9,7 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.profiler import record_function
 
-from trainer.batches import Batch, Source
+from trainer.batches import Batch, BatchSource
 from trainer.devices import SideStream
 from trainer.input_dist import InputDist, SplitsInFlight, ValuesInFlight
 from trainer.job import TrainingJob
@@ -20,7 +20,7 @@ from workloads.graph.framework import Pipeline
 class _Input:
     """Copies and distributes batches in turn, beside the default stream where there is one."""
 
-    def __init__(self, job: TrainingJob, rank: int, device: torch.device, source: Source, iteration: int) -> None:
+    def __init__(self, job: TrainingJob, rank: int, device: torch.device, source: BatchSource, iteration: int) -> None:
         own = job.settings.framework.input_process_group.value == "own"
         group = dist.new_group() if own else None
         self._dist = InputDist(job, rank, device, group)
@@ -90,7 +90,7 @@ class SparseDist:
 
 
 def make_pipeline(
-    job: TrainingJob, model: RankModel, rank: int, device: torch.device, source: Source, iteration: int
+    job: TrainingJob, model: RankModel, rank: int, device: torch.device, source: BatchSource, iteration: int
 ) -> WithoutPipeline | SparseDist:
     """The scenario's pipeline (`trainer.job.read_job` refuses others), from the batch of ``iteration`` on."""
     kinds: dict[Pipeline, type[WithoutPipeline | SparseDist]] = {"none": WithoutPipeline, "sparse_dist": SparseDist}

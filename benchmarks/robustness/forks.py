@@ -43,14 +43,14 @@ KEPT_BYTES = 1 << 22
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class ForkedCommand:
     """A command to run.
 
     Attributes:
         number: number that its result carries.
         source: folder whose copy the command runs in.
         file: file in it that has other bytes.
-        data: those bytes.
+        data: the other bytes.
         arguments: the command line.
     """
 
@@ -98,7 +98,7 @@ def import_everything() -> None:
     gc.freeze()
 
 
-def run_all(jobs: Iterable[Job], processes: int) -> Iterator[Ended]:
+def run_all(jobs: Iterable[ForkedCommand], processes: int) -> Iterator[Ended]:
     """Run jobs, so many at a time, and yield what ends first first."""
     waiting, running = iter(jobs), dict[int, _Running]()
     limit = _address_space() + MEMORY_BYTES
@@ -118,7 +118,7 @@ def run_all(jobs: Iterable[Job], processes: int) -> Iterator[Ended]:
 @dataclass(frozen=True, slots=True)
 class _Running:
     pid: int
-    job: Job
+    job: ForkedCommand
     folder: Path
     before: frozenset[str]
 
@@ -127,7 +127,7 @@ class _Running:
             return file.read(KEPT_BYTES).decode(errors="replace")
 
 
-def _start(job: Job, scratch: Path, limit: int) -> _Running:
+def _start(job: ForkedCommand, scratch: Path, limit: int) -> _Running:
     folder = scratch / str(job.number)
     shutil.copytree(job.source, folder, copy_function=os.link)
     (folder / job.file).unlink()

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from benchmarks.robustness.forks import Ended, Job, run_all
+from benchmarks.robustness.forks import Ended, ForkedCommand, run_all
 from benchmarks.robustness.lines import Bytes
 from benchmarks.robustness.samples import Sample
 from benchmarks.robustness.values import Change, Form
@@ -27,7 +27,7 @@ SHRUNK_CASES = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class MutatedFile:
     """A mutated file.
 
     Attributes:
@@ -54,16 +54,16 @@ class Case:
 
     @property
     def names(self) -> list[str]:
-        """What a message may name: the file, or, where it is a command line, its arguments as messages show them."""
+        """Names that a message may have: the file, or the arguments of a command line as messages show them."""
         if self.sample.arguments:
             return [self.sample.file.rpartition("/")[2]]
         return [printable(shown(argument)) or "given ''" for argument in self.sample.command(self.data)]
 
     @property
-    def job(self) -> Job:
+    def job(self) -> ForkedCommand:
         """The command on the mutated file."""
         data = self.data
-        return Job(self.number, self.sample.folder, self.sample.file, data, self.sample.command(data))
+        return ForkedCommand(self.number, self.sample.folder, self.sample.file, data, self.sample.command(data))
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ class Failure:
     """
 
     verdict: Verdict
-    case: Case
+    case: MutatedFile
     count: int
 
 
@@ -97,7 +97,7 @@ class Study:
     failures: Sequence[Failure]
 
 
-def draw_cases(samples: Sequence[Sample], count: int, seed: int) -> Iterator[Case]:
+def draw_cases(samples: Sequence[Sample], count: int, seed: int) -> Iterator[MutatedFile]:
     """Cases of all kinds in turn; a case depends on the seed and its number only."""
     kinds: dict[str, list[Sample]] = defaultdict(list)
     for sample in samples:
@@ -107,7 +107,7 @@ def draw_cases(samples: Sequence[Sample], count: int, seed: int) -> Iterator[Cas
         yield draw_case(kinds[names[number % len(names)]], number, seed)
 
 
-def draw_case(samples: Sequence[Sample], number: int, seed: int) -> Case:
+def draw_case(samples: Sequence[Sample], number: int, seed: int) -> MutatedFile:
     """One case of a kind of file."""
     draw = random.Random(f"{seed}/{number}")  # noqa: S311 - no secret
     sample = draw.choice(samples)
@@ -119,12 +119,12 @@ def draw_case(samples: Sequence[Sample], number: int, seed: int) -> Case:
     for _ in range(draw.randint(1, MOST_CHANGES)):
         changes.append(form.draw(content, draw))
         content = form.change(content, changes[-1])
-    return Case(number, sample, form, tuple(changes))
+    return MutatedFile(number, sample, form, tuple(changes))
 
 
 def refused_samples(samples: Sequence[Sample], processes: int = 0) -> list[str]:
     """Samples that are refused without any mutation, with their messages: cases of them would say nothing."""
-    cases = [Case(number, sample, sample.form, ()) for number, sample in enumerate(samples)]
+    cases = [MutatedFile(number, sample, sample.form, ()) for number, sample in enumerate(samples)]
     ends = _run(cases, processes or os.cpu_count() or 1)
     return [
         f"{case.sample.name}: {ended.err}"
@@ -133,7 +133,7 @@ def refused_samples(samples: Sequence[Sample], processes: int = 0) -> list[str]:
     ]
 
 
-def examine(cases: Iterable[Case], processes: int = 0) -> Study:
+def examine(cases: Iterable[MutatedFile], processes: int = 0) -> Study:
     """Run cases, judge them, shrink and group failures.
 
     Args:
@@ -141,7 +141,7 @@ def examine(cases: Iterable[Case], processes: int = 0) -> Study:
     """
     processes = processes or os.cpu_count() or 1
     counts, by_kind = Counter[str](), defaultdict[str, Counter[str]](Counter)
-    groups: dict[tuple[str, str], list[tuple[Case, Verdict]]] = defaultdict(list)
+    groups: dict[tuple[str, str], list[tuple[MutatedFile, Verdict]]] = defaultdict(list)
     cpu_s = 0.0
     for case, ended in _run(cases, processes):
         verdict = judge(ended, case.names)
@@ -154,11 +154,11 @@ def examine(cases: Iterable[Case], processes: int = 0) -> Study:
     return Study(counts, by_kind, cpu_s, sorted(found, key=lambda failure: -failure.count))
 
 
-def _run(cases: Iterable[Case], processes: int) -> Iterator[tuple[Case, Ended]]:
+def _run(cases: Iterable[MutatedFile], processes: int) -> Iterator[tuple[MutatedFile, Ended]]:
     """Run cases and yield each with its end."""
-    known: dict[int, Case] = {}
+    known: dict[int, MutatedFile] = {}
 
-    def jobs() -> Iterator[Job]:
+    def jobs() -> Iterator[ForkedCommand]:
         for case in cases:
             known[case.number] = case
             yield case.job
@@ -167,7 +167,7 @@ def _run(cases: Iterable[Case], processes: int) -> Iterator[tuple[Case, Ended]]:
         yield known.pop(ended.number), ended
 
 
-def _smallest(group: Sequence[tuple[Case, Verdict]], processes: int) -> Failure:
+def _smallest(group: Sequence[tuple[MutatedFile, Verdict]], processes: int) -> Failure:
     """A group's case with the fewest mutations, after some are tried with fewer."""
     best, verdict = min(group, key=lambda entry: len(entry[0].changes))
     for case, _ in sorted(group, key=lambda entry: entry[0].number)[:SHRUNK_CASES]:
@@ -176,7 +176,7 @@ def _smallest(group: Sequence[tuple[Case, Verdict]], processes: int) -> Failure:
     return Failure(verdict, best, len(group))
 
 
-def _shrunk(case: Case, verdict: Verdict, processes: int) -> Case:
+def _shrunk(case: MutatedFile, verdict: Verdict, processes: int) -> MutatedFile:
     """The case with as few mutations as still give the same failure at the same place."""
     smaller = True
     while smaller and len(case.changes) > 1:

@@ -11,13 +11,13 @@ from typing import Any
 
 from benchmarks.robustness.forks import run_all
 from benchmarks.robustness.samples import Sample
-from benchmarks.robustness.study import Case
+from benchmarks.robustness.study import MutatedFile
 from benchmarks.robustness.values import Change
 from benchmarks.robustness.verdicts import judge
 
 
 @dataclass(frozen=True, slots=True)
-class Expected:
+class ExpectedVerdict:
     """A row of the table.
 
     Attributes:
@@ -32,11 +32,11 @@ class Expected:
     words: tuple[str, ...]
 
 
-def read_table(file: Path) -> list[Expected]:
+def read_table(file: Path) -> list[ExpectedVerdict]:
     """The rows of a CSV of sample, op, place (steps joined by ``/``), value (JSON), code, words (joined by ``|``)."""
     with file.open(encoding="utf-8", newline="") as lines:
         return [
-            Expected(
+            ExpectedVerdict(
                 row["sample"],
                 Change(row["op"], _place(row["place"]), _value(row["value"])),
                 int(row["code"]),
@@ -46,11 +46,12 @@ def read_table(file: Path) -> list[Expected]:
         ]
 
 
-def differing(rows: Sequence[Expected], samples: Sequence[Sample], processes: int) -> Iterator[str]:
+def differing(rows: Sequence[ExpectedVerdict], samples: Sequence[Sample], processes: int) -> Iterator[str]:
     """Descriptions of rows whose command ends otherwise than expected."""
     by_name = {sample.name: sample for sample in samples}
     cases = [
-        Case(number, by_name[row.sample], by_name[row.sample].form, (row.change,)) for number, row in enumerate(rows)
+        MutatedFile(number, by_name[row.sample], by_name[row.sample].form, (row.change,))
+        for number, row in enumerate(rows)
     ]
     for ended in run_all((case.job for case in cases), processes):
         row, case = rows[ended.number], cases[ended.number]

@@ -15,7 +15,7 @@ from benchmarks.robustness.trees import Tree
 from benchmarks.robustness.values import Change, as_text, wrong_value
 
 HUGE_FIELD = 200_000
-"""Characters of a field beyond Python's limit of 131,072 (`csv.field_size_limit`)."""
+"""Characters of a field beyond Python's limit of 131,072 (``csv.field_size_limit``)."""
 CSV_OPS = (*("cell",) * 6, "delete row", "delete column", "duplicate row", "duplicate column", "swap rows")
 CSV_MORE = ("swap columns", "ragged", "short", "cut", "huge field", "nul", "rename")
 

@@ -56,7 +56,7 @@ def judge(ended: Ended, names: Sequence[str]) -> Verdict:
     """Verdict on a command.
 
     Args:
-        names: what a message may name: the file that it read, or the arguments that it has.
+        names: names that a message may have: the file that the command read, or its arguments.
     """
     lines = ended.err.strip().splitlines()
     last = lines[-1] if lines else ""

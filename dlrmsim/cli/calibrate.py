@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -46,11 +47,11 @@ def collectives(
     print_facts(
         [*fit_in_words(found.fitted), *([("protocols between nodes", found.protocols)] if found.protocols else [])]
     )
-    text_console().print(error_groups(found.groups))
+    text_console().print(error_groups(map(asdict, found.groups)))
     if found.unseen is not None:
         world = found.unseen
         print_line(f"  {world.nodes} x {world.ranks_per_node} predicted by a fit of the smaller worlds:")
-        text_console().print(error_groups(world.groups))
+        text_console().print(error_groups(map(asdict, world.groups)))
     for remark in found.remarks:
         print_line(f"  {remark}")
     print_line(f"  wrote {found.file}; use it as cluster: {found.file}")
@@ -105,8 +106,8 @@ def kernels(
     with progress_display() as progress:
         found = dlrmsim.calibrate_kernels(rows, gpu=gpu, rule=rule, out=out, progress=progress)
     console = text_console()
-    console.print(kernel_errors(found.cases))
-    console.print(kernel_groups(found.groups))
+    console.print(kernel_errors(map(asdict, found.cases)))
+    console.print(kernel_groups(map(asdict, found.groups)))
     print_facts(kernel_fit_in_words(found.fit))
     print_line(f"  wrote {found.file}; use it as gpu: {found.file}")
 
@@ -121,7 +122,7 @@ def host(
         float | None, typer.Option("--minutes", help="Time that measuring may take.", show_default="3")
     ] = None,
     seed: Annotated[
-        int | None, typer.Option("--seed", min=0, help="Of the sizes that are timed.", show_default="0")
+        int | None, typer.Option("--seed", min=0, help="Seed of the sizes that are timed.", show_default="0")
     ] = None,
     device: Annotated[
         DeviceChoice | None, typer.Option("--device", help="Device to time. Default: cuda where there is a GPU.")

@@ -32,7 +32,7 @@ def collective(
         int | None, typer.Option("--ranks-per-node", metavar="K", help="Ranks in use on each node (default: all).")
     ] = None,
     placement: Annotated[
-        PlacementChoice, typer.Option("--placement", help="Which ranks share a node.")
+        PlacementChoice, typer.Option("--placement", help="Placement of ranks on nodes.")
     ] = PlacementChoice.block,
     seed: Annotated[
         int | None, typer.Option("--seed", min=0, help="Seed of a random placement.", show_default="0")

@@ -16,7 +16,7 @@ def export(
         typer.Argument(help="A folder of run, import or replay, or traces of one job.", metavar="RUN|TRACE..."),
     ],
     *,
-    form: Annotated[str, typer.Option("--format", metavar="chrome|chakra|parquet", help="What to write.")],
+    form: Annotated[str, typer.Option("--format", metavar="chrome|chakra|parquet", help="Format to write.")],
     out: Annotated[Path, typer.Option("--out", help="Folder for the files.")],
     ranks: KeptRanks = None,
 ) -> None:

@@ -13,7 +13,7 @@ from dlrmsim.cli.terminal import print_line
 def fetch_traces(
     *,
     out: Annotated[Path, typer.Option("--out", help="Folder for the traces.")] = Path("public_traces"),
-    source: Annotated[str | None, typer.Option("--from", metavar="URL", help="Where repositories are.")] = None,
+    source: Annotated[str | None, typer.Option("--from", metavar="URL", help="Address of repositories.")] = None,
 ) -> None:
     """Fetch public traces into a folder, each checked against the sha256 of the manifest. Needs internet access."""
     from traces.public import SOURCE, fetch

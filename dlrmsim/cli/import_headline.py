@@ -1,4 +1,4 @@
-"""Output of `import`: contents, breakdown, and gaps of the traces."""
+"""Output of ``import``: contents, breakdown, and gaps of the traces."""
 
 from __future__ import annotations
 

@@ -103,6 +103,6 @@ def replay(
             progress=progress,
         )
     if as_json:
-        print_json(done.summary)
+        print_json(done.to_dict())
     else:
         print_replay(done)

@@ -37,7 +37,7 @@ def run(
     if check:
         given = {"--out": out, "--ranks": ranks, "--report/--no-report": report, "--levers/--no-levers": levers}
         refuse("with --check", given)
-        (print_json if as_json else print_check)(dlrmsim.check(resolved).estimate)
+        (print_json if as_json else print_check)(dlrmsim.check(resolved).to_dict())
         return
     chosen = parse_ranks(ranks)
     with progress_display() as progress:

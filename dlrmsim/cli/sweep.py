@@ -43,7 +43,7 @@ def sweep(
     ] = None,
     fresh: Fresh = False,
 ) -> None:
-    """Simulate a scenario at many sizes, or with many values of any keys, and say what bounds it and where it fails.
+    """Simulate a scenario at many sizes, or with values of any keys; print what bounds it and where it fails.
 
     dlrmsim sweep tf_resnet50 --over workload.strategy=grpc_ps,horovod_nccl --over nodes=1,2,4,...,64
 
@@ -73,9 +73,7 @@ def sweep(
         )
     say_taken_over(done.taken_over)
     if as_json:
-        over_values = {axis.key: list(axis.values) for axis in done.plan.grid.axes}
-        named = {"name": done.plan.base.name, "scaling": done.plan.scaling, "over": over_values}
-        print_json({**named, "points": done.rows})
+        print_json(done.to_dict())
         return
     console = text_console()
     for part in scaling_report(done.study, remedies=remedies):

@@ -27,11 +27,11 @@ def validate(
     ] = None,
     cluster: Annotated[
         str | None,
-        typer.Option("--cluster", metavar="SPEC", help="With --measured: the machine (see `calibrate host`)."),
+        typer.Option("--cluster", metavar="SPEC", help="Machine of --measured (see `calibrate host`)."),
     ] = None,
     framework: Annotated[
         str | None,
-        typer.Option("--framework", metavar="PROFILE", help="With --measured: the profile (see `calibrate host`)."),
+        typer.Option("--framework", metavar="PROFILE", help="Profile of --measured (see `calibrate host`)."),
     ] = None,
     report: Annotated[
         Path | None, typer.Option("--report", metavar="FILE", help="Write a page: predicted against measured.")
@@ -60,9 +60,9 @@ def validate(
         found = dlrmsim.validate(suites, workers=workers, out=report, fresh=fresh, progress=progress)
     say_taken_over(found.taken_over)
     if as_json:
-        print_json({"suites": found.suites})
+        print_json(found.to_dict())
     else:
-        _print([part for suite in found.suites for part in validation_report(suite)], report)
+        _print([part for suite in found.to_dict()["suites"] for part in validation_report(suite)], report)
     _fail(found.above(fail_above) if fail_above is not None else [], fail_above)
 
 
@@ -93,11 +93,12 @@ def _measured(
 
     with progress_display() as progress:
         found = dlrmsim.validate_measured(folders, cluster=cluster, framework=framework, out=report, progress=progress)
+    document = found.to_dict()
     if as_json:
-        print_json({"measured": found.runs, "statistics": found.statistics})
+        print_json(document)
     else:
-        over_all = [measured_statistics(found.statistics)] if len(found.runs) > 1 else []
-        _print([*map(measured_errors, found.runs), *over_all], report)
+        runs, statistics = document["measured"], document["statistics"]
+        _print([*map(measured_errors, runs), *([measured_statistics(statistics)] if len(runs) > 1 else [])], report)
     _fail(found.above(fail_above) if fail_above is not None else [], fail_above)
 
 

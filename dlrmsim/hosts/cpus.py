@@ -31,7 +31,7 @@ from scenarios.host_memory import physical_memory_bytes
 from scenarios.located import of_file
 from scenarios.progress import Progress, Silent
 from simulator.compute.cpu_amounts import caches_of
-from trainer.bench.plans import FEWEST_CASES, Largest, Plan, joined
+from trainer.bench.plans import FEWEST_CASES, BenchPlan, Largest, joined
 from trainer.process.pin import usable_cores
 from trainer.process.runs import Run
 from trainer.process.steal_time import StolenTime
@@ -158,7 +158,7 @@ def _written(out: Path, record: HostRecord, alone: Cluster, begin: float, progre
     return HostSpec(fit.cluster, out, table, time.perf_counter() - begin)
 
 
-def _layouts(minutes: float, seed: int) -> list[tuple[int, Plan]]:
+def _layouts(minutes: float, seed: int) -> list[tuple[int, BenchPlan]]:
     """Numbers of ranks with their plans: one rank on all cores, one on each core, and collectives of 2 and 4."""
     count = int(np.clip(minutes * 10, FEWEST_CASES, MOST_CASES))
     share_s = minutes * 60.0
@@ -166,7 +166,7 @@ def _layouts(minutes: float, seed: int) -> list[tuple[int, Plan]]:
     layouts = [
         (
             ranks,
-            Plan(
+            BenchPlan(
                 seed=seed,
                 cases=count,
                 case_s=0.02,
@@ -178,11 +178,11 @@ def _layouts(minutes: float, seed: int) -> list[tuple[int, Plan]]:
         for ranks in kernels
     ]
     beside = [ranks for ranks in (2, 4) if ranks not in kernels]
-    alone = Plan(cases=0, case_s=0.02, collective_bytes=COLLECTIVE_BYTES, seconds=COLLECTIVE_SHARE * share_s)
+    alone = BenchPlan(cases=0, case_s=0.02, collective_bytes=COLLECTIVE_BYTES, seconds=COLLECTIVE_SHARE * share_s)
     return layouts + [(ranks, alone) for ranks in beside]
 
 
-def _timed(ranks: int, plan: Plan, progress: Progress) -> dict[str, Any]:
+def _timed(ranks: int, plan: BenchPlan, progress: Progress) -> dict[str, Any]:
     """Rows of kernels and collectives on so many ranks, and the seconds that it took to time them."""
     from trainer.process.launch import run_ranks
 

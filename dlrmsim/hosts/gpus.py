@@ -30,7 +30,7 @@ from scenarios.dlrm.written import with_plan
 from scenarios.progress import Progress, Silent
 from scenarios.resolve import ResolvedScenario, load_scenario
 from traces.replay.gpu import gpu_of_device
-from trainer.bench.plans import Largest, Plan, joined
+from trainer.bench.plans import BenchPlan, Largest, joined
 from trainer.bench.series import SCENARIO
 from trainer.process.pin import usable_cores
 from trainer.process.runs import Run
@@ -157,9 +157,9 @@ def _measured(asked: _Measuring, kept: Kept, progress: Progress) -> GpuRecord:
     source = f"dlrmsim calibrate host --device {asked.device}, {when}, torch {version('torch')}, {asked.name}"
     source = kept(f"{asked.question}\nsource", lambda: source)
     seed, seconds, largest = asked.seed, asked.seconds, LARGEST if asked.device == "cuda" else Largest()
-    plans = {1: Plan(seed, CASES, 3, CASE_S, (), largest, tuple(KIND_OF), KERNELS_SHARE * seconds)}
+    plans = {1: BenchPlan(seed, CASES, 3, CASE_S, (), largest, tuple(KIND_OF), KERNELS_SHARE * seconds)}
     for several in asked.ranks[1:]:
-        plans[several] = Plan(seed, 0, 3, CASE_S, COLLECTIVE_BYTES, seconds=COLLECTIVES_SHARE * seconds)
+        plans[several] = BenchPlan(seed, 0, 3, CASE_S, COLLECTIVE_BYTES, seconds=COLLECTIVES_SHARE * seconds)
     timed = [
         kept(f"{asked.question}\n{ranks} GPUs {plan}", partial(_timed, ranks, plan, asked.device, progress))
         for ranks, plan in plans.items()
@@ -211,7 +211,7 @@ def _gpus(device: str) -> tuple[str, int]:
     return gpu_name(), gpu_count()
 
 
-def _timed(ranks: int, plan: Plan, device: str, progress: Progress) -> dict[str, Any]:
+def _timed(ranks: int, plan: BenchPlan, device: str, progress: Progress) -> dict[str, Any]:
     """Rows of kernels or collectives on so many ranks, and the seconds that it took to time them."""
     from trainer.process.launch import run_ranks
 

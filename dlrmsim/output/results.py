@@ -1,6 +1,6 @@
 """The files of a run's output folder.
 
-`summary.json` and `trace.json.gz` and `timeline.parquet` hold no wall-clock time, host or path: the same scenario
+`summary.json` and ``trace.json.gz`` and `timeline.parquet` hold no wall-clock time, host or path: the same scenario
 gives the same bytes. Values that differ from run to run are in `run.json`.
 """
 

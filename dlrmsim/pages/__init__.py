@@ -1,1 +1,1 @@
-"""From results to the dataclasses of `reports`, which draws pages from them."""
+"""Conversion of results to the dataclasses of `reports`, which draws pages from them."""

@@ -1,4 +1,4 @@
-"""From size tables of a collective to its study, with measured points of the suites about the same cluster."""
+"""Study of a collective from its size tables, with measured points of the suites about the same cluster."""
 
 from __future__ import annotations
 

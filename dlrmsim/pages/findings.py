@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from dlrmsim import __version__
 from dlrmsim.pages.provenance import origins
-from reports.findings import Job, MemoryTier, RunFindings
+from reports.findings import JobFacts, MemoryTier, RunFindings
 from reports.numbers import hourly
 from scenarios.capacity import MemoryReport
 from scenarios.family import family_of
@@ -37,14 +37,14 @@ def run_findings(outcome: Outcome, asked_ranks: Sequence[int] = ()) -> RunFindin
     )
 
 
-def _job(outcome: Outcome) -> Job:
+def _job(outcome: Outcome) -> JobFacts:
     resolved, cost = outcome.resolved, outcome.summary.get("cost")
     unit = outcome.prepared.workload.headline.unit
     facts = {"Framework": resolved.framework.title, **family_of(resolved).facts(resolved)}
     facts.setdefault("Placement", resolved.scenario.placement)  # a family may show it in a place of its own
     if resolved.scenario.cost is not None:
         facts["Price"] = hourly(resolved.scenario.cost.gpu_hour_usd, resolved.cluster.node.rank_name)
-    return Job(
+    return JobFacts(
         name=resolved.name,
         model=resolved.model.name,
         cluster=resolved.cluster.name,

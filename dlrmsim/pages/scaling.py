@@ -1,4 +1,4 @@
-"""From the rows of a sweep to its study."""
+"""Study of a sweep from its rows."""
 
 from __future__ import annotations
 

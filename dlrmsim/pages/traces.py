@@ -1,4 +1,4 @@
-"""From traces or their replay to a page."""
+"""Page of traces or of their replay."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,12 +13,20 @@ from hardware_specs.loader import load_cluster
 from scenarios.located import of_file
 from scenarios.progress import Progress, Silent
 from traces.nccl_tests import read_timed_collectives
-from validation.fits.fit_report import UnseenWorld, cases_of, check_shares, left_out, remarks_on, unseen_world
+from validation.fits.fit_report import (
+    UnseenWorld,
+    cases_of,
+    check_shares,
+    error_groups,
+    left_out,
+    remarks_on,
+    unseen_world,
+)
 from validation.fits.fitting import fit_fabric
 from validation.fits.rules import rows_to_fit
 from validation.fits.spec_text import cluster_text
-from validation.suites.collective_cases import groups_of
 from validation.suites.collectives import MeasuredCollective
+from validation.suites.errors import CollectiveErrors
 from validation.suites.thinning import thinned
 
 
@@ -38,7 +46,7 @@ class CalibrateCollectivesResult:
 
     file: Path
     fitted: FittedCollectives
-    groups: Sequence[Mapping[str, object]]
+    groups: Sequence[CollectiveErrors]
     protocols: str = ""
     remarks: Sequence[str] = ()
     unseen: UnseenWorld | None = None
@@ -82,4 +90,4 @@ def calibrate_collectives(
     unseen = unseen_world(machine, used, note, shown)
     file_written_whole(file, cluster_text(cluster, file.stem, fit))
     remarks = (*remarks_on(fit.fitted, cases), *left_out(len(timed), rows, measured))
-    return CalibrateCollectivesResult(file, fit.fitted, groups_of(cases), fit.protocols, remarks, unseen)
+    return CalibrateCollectivesResult(file, fit.fitted, error_groups(cases), fit.protocols, remarks, unseen)

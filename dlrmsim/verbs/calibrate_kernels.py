@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
-from typing import Any
 
 from dlrmsim.output.folders import file_written_whole
 from dlrmsim.verbs.what import Name
@@ -17,8 +17,28 @@ from scenarios.progress import Progress, Silent
 from validation.fits.kernel_fit import KernelFit, fit_kernels, predicted_s
 from validation.fits.rules import rows_to_fit
 from validation.fits.spec_text import gpu_text
-from validation.suites.errors import error_pct, statistics
+from validation.suites.errors import KernelErrors, statistics
 from validation.suites.kernel_rows import MeasuredKernel, kernel_rows
+
+
+@dataclass(frozen=True, slots=True)
+class FittedKernel:
+    """A measured kernel and its time after the fit.
+
+    Attributes:
+        what: the kernel in words.
+        kind: ``gemm``, ``lookup``...
+        role: ``calibration`` (fitted on) or ``validation`` (left out by the rule).
+        source: origin of the row.
+    """
+
+    what: str
+    kind: str
+    role: str
+    source: str
+    measured_s: float
+    predicted_s: float
+    error_pct: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,15 +48,14 @@ class CalibrateKernelsResult:
     Attributes:
         file: the spec that was written.
         fit: the constants.
-        cases: a row each: what, role (calibration: fitted on; validation: left out by the rule), source, measured_s,
-            predicted_s, error_pct.
+        cases: a kernel each.
         groups: statistics of the errors, by role, kind and source.
     """
 
     file: Path
     fit: KernelFit
-    cases: Sequence[Mapping[str, object]]
-    groups: Sequence[Mapping[str, object]]
+    cases: Sequence[FittedKernel]
+    groups: Sequence[KernelErrors]
 
 
 def calibrate_kernels(
@@ -65,27 +84,25 @@ def calibrate_kernels(
     return CalibrateKernelsResult(file, fit, cases, _groups(cases))
 
 
-def _cases(fit: KernelFit, measured: Sequence[MeasuredKernel], used: Sequence[MeasuredKernel]) -> list[dict[str, Any]]:
+def _cases(fit: KernelFit, measured: Sequence[MeasuredKernel], used: Sequence[MeasuredKernel]) -> list[FittedKernel]:
     return [
-        {
-            "what": str(row),
-            "kind": row.kind,
-            "role": "calibration" if any(row is one for one in used) else "validation",
-            "source": row.inputs["source"],
-            "measured_s": row.time_s,
-            "predicted_s": seconds,
-            "error_pct": error_pct(seconds, row.time_s),
-        }
+        FittedKernel(
+            what=str(row),
+            kind=row.kind,
+            role="calibration" if any(row is one for one in used) else "validation",
+            source=str(row.inputs["source"]),
+            measured_s=row.time_s,
+            predicted_s=seconds,
+            error_pct=100.0 * (seconds / row.time_s - 1.0),
+        )
         for row, seconds in zip(measured, predicted_s(fit.gpu, measured).tolist(), strict=True)
     ]
 
 
-def _groups(cases: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    def place(case: dict[str, Any]) -> tuple[str, ...]:
-        return case["role"], case["kind"], case["source"]
-
+def _groups(cases: Sequence[FittedKernel]) -> list[KernelErrors]:
+    place = attrgetter("role", "kind", "source")
     return [
-        {"role": role, "kind": kind, "source": source, "cases": len(errors), **statistics(errors)}
+        KernelErrors(role=role, kind=kind, source=source, cases=len(errors), **statistics(errors))
         for (role, kind, source), group in groupby(sorted(cases, key=place), key=place)
-        for errors in [[case["error_pct"] for case in group]]
+        for errors in [[case.error_pct for case in group]]
     ]

@@ -7,20 +7,38 @@ from dataclasses import dataclass
 
 from dlrmsim.verbs.what import Job, scenario_of
 from scenarios import runner
+from scenarios.capacity import MemoryReport
+from scenarios.estimate import RunSize
 from scenarios.progress import Progress
 from scenarios.resolved import ResolvedScenario
+from scenarios.runner import Checked
 
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """A scenario that can run.
-
-    Attributes:
-        estimate: memory per rank and tier, sharding, and the size of the run, as ``run --check --json`` prints them.
-    """
+    """A scenario that can run."""
 
     resolved: ResolvedScenario
-    estimate: Mapping[str, object]
+    checked: Checked
+
+    @property
+    def size(self) -> RunSize:
+        """Size of the run."""
+        return self.checked.size
+
+    @property
+    def memory(self) -> MemoryReport:
+        """Memory of every rank against its capacity."""
+        return self.checked.prepared.memory
+
+    @property
+    def warnings(self) -> Sequence[str]:
+        """Warnings on the scenario."""
+        return self.resolved.notes
+
+    def to_dict(self) -> Mapping[str, object]:
+        """Memory, placement and size, as ``run --check --json`` prints them."""
+        return self.checked.to_dict()
 
 
 def check(what: Job, *, settings: Sequence[str] = (), progress: Progress | None = None) -> CheckResult:

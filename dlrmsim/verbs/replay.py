@@ -35,7 +35,7 @@ class ReplayResult:
         after: the same with the times of the replay.
         methods: how kernels came to another GPU.
         record: both machines, changes, measured and replayed times.
-        summary: output of ``replay --json``.
+        summary: the content of ``summary.json``: the summary of an import, of the replayed times, and `to_dict`.
     """
 
     folder: Path | None
@@ -45,6 +45,10 @@ class ReplayResult:
     methods: tuple[MethodShare, ...]
     record: ReplayRecord
     summary: Mapping[str, object]
+
+    def to_dict(self) -> Mapping[str, object]:
+        """Both times and the changes, as ``replay --json`` prints them."""
+        return replay_summary(self.before, self.after, self.changes, self.record)
 
 
 def replay(
@@ -114,10 +118,9 @@ def replay(
     analyses = _analysed(before), _analysed(after)
     progress.stage("finding the bound")
     record = record_of((before, after), analyses, changes, methods, job.notes, bound_of(job, after))
-    summary = replay_summary(before, after, changes, record)
+    summary = import_summary(after, analyses[1]) | replay_summary(before, after, changes, record)
     if folder is not None:
-        written = import_summary(after, analyses[1]) | summary
-        results = TraceResults(after, analyses[1], written, record)
+        results = TraceResults(after, analyses[1], summary, record)
         write_trace_results(folder, results, report=True, begin=begin, progress=progress)
     return ReplayResult(folder, changes, before, after, methods, record, summary)
 

@@ -35,5 +35,5 @@ def solve(
         InputError: the range is empty, or the scenario is wrong at one of its values.
         InfeasibleError: the job does not fit at one of them.
     """
-    values = search.parse_range(between) if isinstance(between, str) else search.Range(*between)
+    values = search.parse_range(between) if isinstance(between, str) else search.SearchRange(*between)
     return search.solve(what, key, values, throughput, settings, progress or Silent())

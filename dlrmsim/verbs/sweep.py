@@ -34,14 +34,13 @@ class SweepResult:
         folder: its output folder.
         plan: lines and points.
         study: points with their results.
-        rows: rows of ``sweep.parquet``, line by line along the axis.
         taken_over: number of points that an interrupted run had simulated.
     """
 
     folder: Path
     plan: SweepPlan
     study: ScalingStudy
-    rows: Sequence[Mapping[str, object]]
+    _rows: Sequence[Mapping[str, object]]
     taken_over: int = 0
 
     @property
@@ -54,10 +53,15 @@ class SweepResult:
 
     @property
     def table(self) -> pd.DataFrame:
-        """A row per point, as ``sweep.parquet`` has them."""
+        """A row per point, line by line along the axis, as ``sweep.parquet`` has them."""
         import pandas as pd
 
-        return pd.DataFrame(list(self.rows))
+        return pd.DataFrame(list(self._rows))
+
+    def to_dict(self) -> Mapping[str, object]:
+        """Name, scaling, values and rows, as ``sweep --json`` prints them."""
+        over = {axis.key: list(axis.values) for axis in self.plan.grid.axes}
+        return {"name": self.plan.base.name, "scaling": self.plan.scaling, "over": over, "points": list(self._rows)}
 
 
 def sweep(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dlrmsim import __version__
 from dlrmsim.output.folders import RUNS_FOLDER, file_written_whole, require_file_writable
@@ -14,9 +14,13 @@ from dlrmsim.verbs.what import Name, Names, names_of
 from dlrmsim.workers import workers_map
 from reports.suite_report import render_suites
 from scenarios.progress import Progress
+from validation.suites.errors import statistics
 from validation.suites.predict import Prediction
 from validation.suites.score import score
 from validation.suites.suite import load_suite
+
+if TYPE_CHECKING:  # loaded by whoever asks for a table
+    import pandas as pd
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,12 +29,20 @@ class ValidatedCase:
 
     Attributes:
         name: ``SUITE/CASE``.
+        role: ``calibration`` (constants were fitted on it) or ``validation``.
+        grade: quality of the measurement's source.
+        measured: the measurement; None: the case is a band.
         predicted: the prediction; None: there is none.
         error_pct: its error; None: the case is a band.
         hit: whether the prediction is within the band; None: the case is a value.
     """
 
     name: str
+    role: str
+    grade: str
+    metric: str
+    unit: str
+    measured: float | None
     predicted: float | None
     error_pct: float | None
     hit: bool | None
@@ -42,13 +54,30 @@ class ValidateResult:
 
     Attributes:
         cases: all cases.
-        suites: an entry of ``validate --json`` each.
         taken_over: number of predictions that an interrupted run had made.
     """
 
     cases: tuple[ValidatedCase, ...]
-    suites: Sequence[Mapping[str, object]]
+    _suites: Sequence[Mapping[str, object]]
     taken_over: int = 0
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """A row per case, with the fields of `ValidatedCase`."""
+        import pandas as pd
+
+        return pd.DataFrame(self.cases)
+
+    @property
+    def statistics(self) -> pd.DataFrame:
+        """A row per suite: mean, median and geometric mean of absolute errors, mean and worst error, per cent."""
+        import pandas as pd
+
+        return pd.DataFrame([{key: suite[key] for key in ("suite", *statistics(()))} for suite in self._suites])
+
+    def to_dict(self) -> Mapping[str, Sequence[Mapping[str, object]]]:
+        """The ``suites`` with everything about their cases, as ``validate --json`` prints them."""
+        return {"suites": list(self._suites)}
 
     def above(self, limit_pct: float) -> list[str]:
         """Names of cases with a larger error, outside their band, or without a prediction."""
@@ -92,7 +121,12 @@ def validate(
         if out is not None:
             file_written_whole(Path(out), render_suites(suites, __version__))
     cases = tuple(
-        ValidatedCase(f"{suite['suite']}/{case['id']}", case["predicted"], case["error_pct"], case.get("hit"))
+        ValidatedCase(
+            name=f"{suite['suite']}/{case['id']}",
+            measured=None if "hit" in case else case["measured"],
+            hit=case.get("hit"),
+            **{key: case[key] for key in ("role", "grade", "metric", "unit", "predicted", "error_pct")},
+        )
         for suite in suites
         for case in suite["cases"]
     )

@@ -5,15 +5,30 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from dlrmsim import __version__
 from dlrmsim.output.folders import file_written_whole
 from dlrmsim.verbs.what import Name, Names, paths_of
 from scenarios.progress import Progress, Silent
 from validation.host.comparison import cases_of, predict_measured, statistics_of
-from validation.host.measurement import Measured, Times, read_measured
+from validation.host.measurement import HostMeasurement, Times, read_measured
 from validation.host.usual_times import slowness
+
+if TYPE_CHECKING:  # loaded by whoever asks for a table
+    import pandas as pd
+
+
+class MeasuredDocument(TypedDict):
+    """The output of ``validate --measured DIR --json``.
+
+    Attributes:
+        measured: an entry per folder, with its cases.
+        statistics: statistics of the errors, by metric.
+    """
+
+    measured: Sequence[Mapping[str, object]]
+    statistics: Mapping[str, Mapping[str, object]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,16 +36,36 @@ class ValidateMeasuredResult:
     """Measurements with their predictions.
 
     Attributes:
-        runs: an entry of ``measured`` in ``validate --json`` each.
-        statistics: statistics of the errors, by metric.
         iteration_error_pct: error of each folder's iteration time.
         pairs: the measurement and the prediction of each folder.
     """
 
-    runs: Sequence[Mapping[str, object]]
-    statistics: Mapping[str, Mapping[str, object]]
     iteration_error_pct: Mapping[str, float]
-    pairs: tuple[tuple[Measured, Times], ...]
+    pairs: tuple[tuple[HostMeasurement, Times], ...]
+    _document: MeasuredDocument
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """A row per folder and metric: measured and predicted time, error, noise, share of the iteration."""
+        import pandas as pd
+
+        return pd.concat(
+            [
+                pd.DataFrame(cases_of(*pair)).assign(folder=str(pair[0].folder)).set_index(["folder", "metric"])
+                for pair in self.pairs
+            ]
+        ).reset_index()
+
+    @property
+    def statistics(self) -> pd.DataFrame:
+        """A row per metric: statistics of its errors over the folders, per cent."""
+        import pandas as pd
+
+        return pd.DataFrame([{"metric": name, **found} for name, found in self._document["statistics"].items()])
+
+    def to_dict(self) -> MeasuredDocument:
+        """Everything about the folders, as ``validate --measured DIR --json`` prints it."""
+        return self._document
 
     def above(self, limit_pct: float) -> list[str]:
         """Folders whose iteration is predicted with a larger error."""
@@ -80,4 +115,5 @@ def validate_measured(
         bars = [(measured.times.bars, predicted.bars) for measured, predicted in pairs]
         pages = [(run, *sides) for run, sides in zip(runs, bars, strict=True)]
         file_written_whole(Path(out), render_measured(pages, statistics, __version__))
-    return ValidateMeasuredResult(runs, statistics, errors_pct, tuple(pairs))
+    document = MeasuredDocument(measured=runs, statistics=statistics)
+    return ValidateMeasuredResult(errors_pct, tuple(pairs), document)

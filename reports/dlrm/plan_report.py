@@ -9,17 +9,17 @@ import numpy as np
 
 from inputs.quantities import format_quantity
 from reports.dlrm.plan_tables import SHORT, costliest, cut_in_words, ranks_in_words, shards_in_words, stored_in_words
-from reports.markup import Cell, Markup, Row, Section, number, strong, table, terms, tile
+from reports.markup import Cell, Markup, PageSection, TableRow, number, strong, table, terms, tile
 from reports.numbers import percent, seconds
 from reports.page import assemble
-from scenarios.dlrm.plan_study import PlannedBy, PlanStudy, imbalance
+from scenarios.dlrm.plan_study import DlrmPlanStudy, PlannedBy, imbalance
 from workloads.dlrm.sharding import PHASES
 
 MOST_ROWS = 4096
 """Maximum number of rows, ranks or tables, in a table of the page; charts draw all ranks."""
 
 
-def render_plan(study: PlanStudy, version: str) -> str:
+def render_plan(study: DlrmPlanStudy, version: str) -> str:
     """The page, self-contained and offline."""
     resolved = study.resolved
     return assemble(
@@ -44,7 +44,7 @@ def render_plan(study: PlanStudy, version: str) -> str:
     )
 
 
-def _headline(study: PlanStudy) -> Markup:
+def _headline(study: DlrmPlanStudy) -> Markup:
     worst = imbalance(study.statistics.perf_s)["max_over_mean"]
     return strong(
         "{} tables on {} ranks: the slowest rank has {} of the mean work.",
@@ -54,7 +54,7 @@ def _headline(study: PlanStudy) -> Markup:
     )
 
 
-def _finding(study: PlanStudy) -> str:
+def _finding(study: DlrmPlanStudy) -> str:
     """Time of the plan and, in a comparison of planners, its gain over the next plan."""
     found = [(row.planner, row.iteration_time_s) for row in study.compared if row.iteration_time_s is not None]
     takes = f"An iteration takes {seconds(study.iteration_time_s)} with this plan"
@@ -67,7 +67,7 @@ def _finding(study: PlanStudy) -> str:
     return f"{fastest}; the next one, of {slower[0]}, takes {percent(slower[1] / study.iteration_time_s - 1.0)} longer."
 
 
-def _tiles(study: PlanStudy) -> str:
+def _tiles(study: DlrmPlanStudy) -> str:
     found = study.statistics
     fullest = float(found.hbm_bytes.max())
     hbm = format_quantity(fullest, "bytes").split(" ")
@@ -87,7 +87,7 @@ def _tiles(study: PlanStudy) -> str:
     )
 
 
-def _sections(study: PlanStudy) -> tuple[Section, ...]:
+def _sections(study: DlrmPlanStudy) -> tuple[PageSection, ...]:
     charts = [
         (
             "work",
@@ -100,14 +100,14 @@ def _sections(study: PlanStudy) -> tuple[Section, ...]:
     ]
     if study.compared:
         charts.insert(0, ("planners", "Planners", "Time of an iteration, simulated with each planner's plan."))
-    sections = [Section(a, title, title, lede, _card(a)) for a, title, lede in charts]
+    sections = [PageSection(a, title, title, lede, _card(a)) for a, title, lede in charts]
     listed = _listed(study)
     cut = study.plan.world_size > len(listed)
     title = f"The slowest {MOST_ROWS:,} of {study.plan.world_size:,} ranks" if cut else "All ranks"
-    ranks = Section("ranks", title, title, "", _rank_table(study, listed), {"plan": _payload(study)})
-    tables = Section("tables", _tables_title(study), "Tables", _TABLES_LEDE, _table_table(study))
+    ranks = PageSection("ranks", title, title, "", _rank_table(study, listed), {"plan": _payload(study)})
+    tables = PageSection("tables", _tables_title(study), "Tables", _TABLES_LEDE, _table_table(study))
     compared = (
-        [Section("compared", "All planners", "All planners", "", _planner_table(study))] if study.compared else []
+        [PageSection("compared", "All planners", "All planners", "", _planner_table(study))] if study.compared else []
     )
     return (*sections, tables, ranks, *compared)
 
@@ -116,7 +116,7 @@ def _card(anchor: str) -> str:
     return f'<div class="card"><div class="plot" id="{anchor}-chart"></div></div>'
 
 
-def _payload(study: PlanStudy) -> dict[str, Any]:
+def _payload(study: DlrmPlanStudy) -> dict[str, Any]:
     found = study.statistics
     return {
         "phases": {phase: (1e3 * found.phases_s[:, k]).tolist() for k, phase in enumerate(PHASES)},
@@ -133,18 +133,18 @@ def _payload(study: PlanStudy) -> dict[str, Any]:
     }
 
 
-def _listed(study: PlanStudy) -> list[int]:
+def _listed(study: DlrmPlanStudy) -> list[int]:
     """Ranks of the table: all, or those with most to do, in order."""
     slowest = np.argsort(-study.statistics.perf_s, kind="stable")[:MOST_ROWS]
     return [int(rank) for rank in np.sort(slowest)]
 
 
-def _rank_table(study: PlanStudy, ranks: list[int]) -> str:
+def _rank_table(study: DlrmPlanStudy, ranks: list[int]) -> str:
     head = ("rank", "HBM", "DDR", "perf", *PHASES, "input bytes", "output bytes", "shards")
     return table(head, [_rank_row(study, rank) for rank in ranks], numbers=range(10))
 
 
-def _rank_row(study: PlanStudy, rank: int) -> Row:
+def _rank_row(study: DlrmPlanStudy, rank: int) -> TableRow:
     found = study.statistics
     sizes = [
         number(format_quantity(float(b[rank]), "bytes"), float(b[rank])) for b in (found.hbm_bytes, found.ddr_bytes)
@@ -154,7 +154,7 @@ def _rank_row(study: PlanStudy, rank: int) -> Row:
         number(format_quantity(float(b[rank]), "bytes"), float(b[rank]))
         for b in (found.input_bytes, found.output_bytes)
     ]
-    return Row((number(str(rank), rank), *sizes, *times, *moved, shards_in_words(study, rank)))
+    return TableRow((number(str(rank), rank), *sizes, *times, *moved, shards_in_words(study, rank)))
 
 
 _TABLES_LEDE = (
@@ -163,24 +163,24 @@ _TABLES_LEDE = (
 )
 
 
-def _tables_title(study: PlanStudy) -> str:
+def _tables_title(study: DlrmPlanStudy) -> str:
     count = len(study.plan.tables)
     return "All tables" if count <= MOST_ROWS else f"The costliest {MOST_ROWS:,} of {count:,} tables"
 
 
-def _table_table(study: PlanStudy) -> str:
+def _table_table(study: DlrmPlanStudy) -> str:
     head = ("table", "rows", "dim", "cut", "ranks", "kernel", "bytes", "perf", *PHASES)
     kernels = study.plan.compute_kernels
     shown = costliest(study, MOST_ROWS)
     return table(head, [_table_row(study, of, kernels[of]) for of in shown], numbers=(1, 2, *range(6, 12)))
 
 
-def _table_row(study: PlanStudy, of_table: int, kernel: str) -> Row:
+def _table_row(study: DlrmPlanStudy, of_table: int, kernel: str) -> TableRow:
     tables, found = study.plan.tables, study.tables
     rows, dim, ranks = int(tables.rows[of_table]), int(tables.dim[of_table]), found.ranks[of_table]
     held = sum(float(of[of_table]) for of in found.stored_bytes.values())
     times = (found.perf_s[of_table], *found.phases_s[of_table])
-    return Row(
+    return TableRow(
         (
             tables.names[of_table],
             number(f"{rows:,}", rows),
@@ -194,16 +194,16 @@ def _table_row(study: PlanStudy, of_table: int, kernel: str) -> Row:
     )
 
 
-def _planner_table(study: PlanStudy) -> str:
+def _planner_table(study: DlrmPlanStudy) -> str:
     head = ("planner", "iteration", "fullest HBM", "perf max / mean", "tables")
     return table(head, [_planner_row(row) for row in study.compared], numbers=range(1, 4))
 
 
-def _planner_row(row: PlannedBy) -> Row:
+def _planner_row(row: PlannedBy) -> TableRow:
     fullest, worst, kinds = row.max_hbm_bytes, row.imbalance, row.tables_by_type
     if row.iteration_time_s is None or fullest is None or worst is None or kinds is None:
-        return Row((row.planner, "", "", "", Cell(row.message, style="wide")))
-    return Row(
+        return TableRow((row.planner, "", "", "", Cell(row.message, style="wide")))
+    return TableRow(
         (
             row.planner,
             number(seconds(row.iteration_time_s), row.iteration_time_s),

@@ -10,7 +10,7 @@ import numpy as np
 from inputs.quantities import format_quantity
 from reports.numbers import percent, seconds
 from reports.text_table import TextTable
-from scenarios.dlrm.plan_study import PlannedBy, PlanStudy, imbalance
+from scenarios.dlrm.plan_study import DlrmPlanStudy, PlannedBy, imbalance
 from simulator.program import IntArray
 from workloads.dlrm.model.storage import COMPUTE_KERNELS
 from workloads.dlrm.sharding import PHASES, ShardingType
@@ -40,7 +40,7 @@ MOST_RANKS = 3
 """Maximum number of ranges of ranks in a row of a table."""
 
 
-def plan_tables(study: PlanStudy) -> list[TextTable | str]:
+def plan_tables(study: DlrmPlanStudy) -> list[TextTable | str]:
     """Printed tables in their order."""
     parts: list[TextTable | str] = [headline(study), rank_table(study), table_table(study), imbalance_table(study)]
     if study.compared:
@@ -48,7 +48,7 @@ def plan_tables(study: PlanStudy) -> list[TextTable | str]:
     return parts
 
 
-def headline(study: PlanStudy) -> str:
+def headline(study: DlrmPlanStudy) -> str:
     """Job, planner, tables by type, time."""
     resolved, plan = study.resolved, study.plan
     kinds = plan.sharding_types
@@ -64,7 +64,7 @@ def headline(study: PlanStudy) -> str:
     )
 
 
-def shown_ranks(study: PlanStudy) -> Sequence[int]:
+def shown_ranks(study: DlrmPlanStudy) -> Sequence[int]:
     """All ranks, or the slowest and fastest of many, by rank."""
     count = study.plan.world_size
     if count <= MOST_ROWS:
@@ -73,12 +73,12 @@ def shown_ranks(study: PlanStudy) -> Sequence[int]:
     return sorted({int(rank) for rank in (*order[:ENDS], *order[-ENDS:])})
 
 
-def shards_in_words(study: PlanStudy, rank: int) -> str:
+def shards_in_words(study: DlrmPlanStudy, rank: int) -> str:
     """``TW: 3 CW: 2``."""
     return " ".join(f"{SHORT[kind]}: {count[rank]}" for kind, count in study.statistics.shards.items() if count[rank])
 
 
-def rank_table(study: PlanStudy) -> TextTable:
+def rank_table(study: DlrmPlanStudy) -> TextTable:
     """A row per rank."""
     found, capacity, ranks = study.statistics, study.capacity_bytes, shown_ranks(study)
     made = TextTable()
@@ -99,7 +99,7 @@ def rank_table(study: PlanStudy) -> TextTable:
     return made
 
 
-def table_table(study: PlanStudy) -> TextTable:
+def table_table(study: DlrmPlanStudy) -> TextTable:
     """A row per table, the costliest first."""
     plan, found, kernels = study.plan, study.tables, study.plan.compute_kernels
     many = len(plan.tables) > MOST_ROWS
@@ -123,12 +123,12 @@ def table_table(study: PlanStudy) -> TextTable:
     return made
 
 
-def costliest(study: PlanStudy, most: int) -> list[int]:
-    """At most ``most`` tables, by descending cost."""
+def costliest(study: DlrmPlanStudy, most: int) -> list[int]:
+    """The ``most`` costliest tables, by descending cost."""
     return [int(table) for table in np.argsort(-study.tables.perf_s, kind="stable")[:most]]
 
 
-def cut_in_words(study: PlanStudy, table: int) -> str:
+def cut_in_words(study: DlrmPlanStudy, table: int) -> str:
     """Sharding type of a table, and the number of its column ranges: ``CW 4``."""
     pieces = int(study.tables.pieces[table])
     return SHORT[study.plan.sharding_types[table]] + (f" {pieces}" if pieces > 1 else "")
@@ -145,7 +145,7 @@ def ranks_in_words(ranks: IntArray, world_size: int) -> str:
     return f"{shown} and {more} more" if more else shown
 
 
-def stored_in_words(study: PlanStudy, table: int) -> str:
+def stored_in_words(study: DlrmPlanStudy, table: int) -> str:
     """Bytes of a table over all ranks; outside device memory with the tier."""
     held = [(tier, float(study.tables.stored_bytes[tier][table])) for tier in TIERS]
     found = [_bytes(size) if tier == "hbm" else f"{_bytes(size)} {tier}" for tier, size in held if size > 0]
@@ -160,7 +160,7 @@ def _filled(used: float, capacity: float) -> str:
     return f"{format_quantity(used, 'bytes')} ({percent(used / capacity)})"
 
 
-def imbalance_table(study: PlanStudy) -> TextTable:
+def imbalance_table(study: DlrmPlanStudy) -> TextTable:
     """Imbalance of each quantity."""
     made = TextTable().words("imbalance")
     made.numbers("max / mean", "total variation", "KL divergence", "fullest rank")

@@ -1,1 +1,1 @@
-"""The sections of a run's page, one file each: results in, `Section` out."""
+"""The sections of a run's page, one file each: results in, `PageSection` out."""

@@ -7,7 +7,7 @@ from html import escape
 from typing import Any
 
 from reports.findings import RunFindings
-from reports.markup import Row, Section, number, options_marked, table
+from reports.markup import PageSection, TableRow, number, options_marked, table
 from reports.numbers import percent, seconds
 from scenarios.levers import Lever, Levers
 from simulator.analysis.bound import JOINT_CLASSES, SINGLE_CLASSES, Gain
@@ -22,10 +22,10 @@ BASES = {
 """Kinds and bases of levers in words."""
 
 
-def bound_section(findings: RunFindings) -> Section:
+def bound_section(findings: RunFindings) -> PageSection:
     """The gains of joint and of single classes as bars, best first."""
     bound, joint = findings.bound, {name: of.improvement for name, of in JOINT_CLASSES.items()}
-    return Section(
+    return PageSection(
         anchor="bound",
         title="What bounds it",
         short="Bound",
@@ -38,11 +38,11 @@ def bound_section(findings: RunFindings) -> Section:
     )
 
 
-def levers_section(levers: Levers) -> Section:
+def levers_section(levers: Levers) -> PageSection:
     """The settings that were tried, as bars and with their iteration times."""
     notes = [*(f"{note}." for note in levers.notes), *_infeasible(levers)]
     saving = [_lever_bar(lever) for lever in levers.tried if lever.gain > 0]
-    return Section(
+    return PageSection(
         anchor="levers",
         title="What a setting saves",
         short="Settings",
@@ -91,7 +91,7 @@ def _lever_bar(lever: Lever) -> dict[str, Any]:
 
 def _table(levers: Iterable[Lever]) -> str:
     rows = (
-        Row(
+        TableRow(
             (
                 f"--set {lever.setting}",
                 KINDS[lever.kind],

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from reports.columns import encode_integers
-from reports.findings import Times, hidden_share
-from reports.markup import Row, Section, number, strong, table
+from reports.findings import RunTimes, hidden_share
+from reports.markup import PageSection, TableRow, number, strong, table
 from reports.numbers import PS_PER_NS, percent, picoseconds
 from simulator.analysis.breakdown import PARTS, TOTALS, Breakdown
 from simulator.analysis.ranks import ChosenRanks
@@ -36,11 +36,11 @@ _RANKS = """<div class="card"><div class="controls"><h3 style="margin:0">All {co
 """The distribution over ranks, for jobs of more than one."""
 
 
-def breakdown_section(findings: Times) -> Section:
+def breakdown_section(findings: RunTimes) -> PageSection:
     """Bars of mean, slowest, fastest and median rank, the distribution, and a table over all ranks."""
     breakdown = findings.breakdown
     count = len(breakdown.ranks)
-    return Section(
+    return PageSection(
         anchor="breakdown",
         title="Where the time goes",
         short="Breakdown",
@@ -94,7 +94,7 @@ def _table(breakdown: Breakdown) -> str:
     return table(head, rows, numbers=range(1, 7))
 
 
-def _row(breakdown: Breakdown, name: str) -> Row:
+def _row(breakdown: Breakdown, name: str) -> TableRow:
     values = _of(breakdown, name)
     mean, whole = float(values.mean()), max(breakdown.window.length_ps, 1)
     label, meaning = _WORDS[name]
@@ -102,7 +102,7 @@ def _row(breakdown: Breakdown, name: str) -> Row:
     spread = (values.min(), np.median(values), values.max())
     cells = (number(picoseconds(float(v)), float(v)) for v in spread)
     share = number(percent(mean / whole), mean, share=min(100 * mean / whole, 100.0))
-    return Row(
+    return TableRow(
         (
             label,
             number(picoseconds(mean), mean),

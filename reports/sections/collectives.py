@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from inputs.quantities import format_quantity
-from reports.findings import Times
-from reports.markup import Cell, Row, Section, number, table
+from reports.findings import RunTimes
+from reports.markup import Cell, PageSection, TableRow, number, table
 from reports.numbers import seconds
-from simulator.analysis.collectives import CollectiveRow, Spread
+from simulator.analysis.collectives import CollectiveRow, RankSpread
 
 _NONE = "-"
 _HEAD = (
@@ -15,11 +15,11 @@ _HEAD = (
 )  # fmt: skip
 
 
-def collectives_section(findings: Times) -> Section:
+def collectives_section(findings: RunTimes) -> PageSection:
     """A sortable table, one row per collective task."""
     rows = findings.collectives
     longest = max((row.duration_s.mean for row in rows), default=0.0)
-    return Section(
+    return PageSection(
         anchor="collectives",
         title="Collectives",
         short="Collectives",
@@ -29,10 +29,10 @@ def collectives_section(findings: Times) -> Section:
     )
 
 
-def _row(row: CollectiveRow, longest_s: float) -> Row:
+def _row(row: CollectiveRow, longest_s: float) -> TableRow:
     instances = f" x {row.instances}" if row.instances > 1 else ""
     share = 100 * row.duration_s.mean / longest_s if longest_s else 0.0
-    return Row(
+    return TableRow(
         (
             Cell(row.task, style="name"),
             Cell(f"{row.op}, {row.algorithm}" if row.algorithm else row.op, style="whole"),
@@ -55,7 +55,7 @@ def _size(row: CollectiveRow) -> str:
     return f"{mean} (max {format_quantity(row.bytes_max, 'bytes')})" if uneven else mean
 
 
-def _mean(spread: Spread) -> Cell:
+def _mean(spread: RankSpread) -> Cell:
     return number(seconds(spread.mean), spread.mean)
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from reports.findings import Times
-from reports.markup import Cell, Row, Section, number, table
+from reports.findings import RunTimes
+from reports.markup import Cell, PageSection, TableRow, number, table
 from reports.numbers import PS_PER_NS, percent, picoseconds, rounded_ns
 from simulator.analysis.critical_path import CriticalPath, Segment
 
@@ -20,7 +20,7 @@ _CATEGORY_COLORS = {
 _OPERATOR_COLORS = {
     "Gemm": "gemm", "EmbeddingLookup": "embedding", "EmbeddingUpdate": "embedding", "Interaction": "interaction",
     "Elementwise": "elementwise", "DenseOptimizer": "optimizer", "Copy": "copy", "HostWork": "host",
-    "Nothing": "host", "all_to_all": "all-to-all", "all_reduce": "all-reduce", "all_gather": "all-gather",
+    "Marker": "host", "all_to_all": "all-to-all", "all_reduce": "all-reduce", "all_gather": "all-gather",
     "reduce_scatter": "reduce-scatter",
 }  # fmt: skip
 
@@ -31,14 +31,14 @@ _CHARTS = {
 }
 
 
-def critical_path_section(findings: Times) -> Section:
+def critical_path_section(findings: RunTimes) -> PageSection:
     """Two charts of shares and the table of the longest segments."""
     path = findings.critical_path
     rows = sorted(path.segments, key=lambda s: (-s.length_ps, s.start_ps))[:SEGMENTS_SHOWN]
     covered = sum(s.length_ps for s in rows) / max(path.window.length_ps, 1)
     heading = f"<h3>The {len(rows)} longest of {len(path.segments):,} segments ({percent(covered)} of the path)</h3>"
     charts = "".join(_card(title, anchor) for title, anchor in _CHARTS.items())
-    return Section(
+    return PageSection(
         anchor="critical-path",
         title="Critical path",
         short="Critical path",
@@ -76,10 +76,10 @@ def _table(path: CriticalPath, segments: list[Segment]) -> str:
     return table(head, (_row(path, s) for s in segments), numbers=range(4))
 
 
-def _row(path: CriticalPath, segment: Segment) -> Row:
+def _row(path: CriticalPath, segment: Segment) -> TableRow:
     start = segment.start_ps - path.window.start_ps
     share = segment.length_ps / max(path.window.length_ps, 1)
-    return Row(
+    return TableRow(
         (
             number(picoseconds(start), start),
             number(picoseconds(segment.length_ps), segment.length_ps),

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from inputs.quantities import format_quantity
 from reports.findings import MemoryTier, RunFindings
-from reports.markup import Row, Section, number, table
+from reports.markup import PageSection, TableRow, number, table
 from reports.numbers import percent, singular
 
 Bytes: TypeAlias = NDArray[np.float64]
@@ -18,10 +18,10 @@ _TIERS = {"hbm": "GPU memory (HBM)", "ddr": "Host memory (DDR), share of a rank"
 _NONE = '<p class="none">No estimate.</p>'
 
 
-def memory_section(findings: RunFindings) -> Section:
+def memory_section(findings: RunFindings) -> PageSection:
     """A bar of the fullest and of the mean rank, and a table of the items, for each tier."""
     tiers = findings.memory
-    return Section(
+    return PageSection(
         anchor="memory",
         title="Memory",
         short="Memory",
@@ -49,12 +49,12 @@ def _title(tier: str, rank_name: str) -> str:
     return _TIERS.get(tier, tier)
 
 
-def _row(name: str, values: Bytes, used_bytes: Bytes) -> Row:
+def _row(name: str, values: Bytes, used_bytes: Bytes) -> TableRow:
     """The row of an item; both arrays ``[W]``."""
     largest, fullest = int(values.argmax()), int(used_bytes.argmax())
     share = float(values[fullest]) / max(float(used_bytes[fullest]), 1.0)
     alike = values.min() == values.max()
-    return Row(
+    return TableRow(
         (
             name,
             number(_size(values.mean()), float(values.mean())),

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from html import escape
 
 from reports.findings import Origin, RunFindings
-from reports.markup import Cell, Markup, Row, Section, table
+from reports.markup import Cell, Markup, PageSection, TableRow, table
 
 GRADES = {
     "read": "read in the source named",
@@ -20,15 +20,15 @@ GRADES = {
 """Grades in order of trust, with their meaning."""
 
 
-def warnings_section(warnings: Sequence[str]) -> Section:
+def warnings_section(warnings: Sequence[str]) -> PageSection:
     """List of warnings."""
     items = "".join(f"<li>{escape(warning)}</li>" for warning in warnings)
     body = f'<ul class="warnings">{items}</ul>' if items else '<p class="none">None.</p>'
     lede = "Limits of the trust in these results."
-    return Section("warnings", "Warnings", "Warnings", lede, body)
+    return PageSection("warnings", "Warnings", "Warnings", lede, body)
 
 
-def provenance_section(findings: RunFindings) -> Section:
+def provenance_section(findings: RunFindings) -> PageSection:
     """A filterable table of every quantity with its grade and source."""
     origins = findings.origins
     counts = Counter(origin.grade for origin in origins)
@@ -44,14 +44,14 @@ def provenance_section(findings: RunFindings) -> Section:
         if summary
         else "Nothing recorded."
     )
-    return Section("provenance", "Where the numbers come from", "Provenance", lede, filter_box + rows)
+    return PageSection("provenance", "Where the numbers come from", "Provenance", lede, filter_box + rows)
 
 
-def _row(origin: Origin) -> Row:
+def _row(origin: Origin) -> TableRow:
     note = f'<br><span class="none">{escape(origin.note)}</span>' if origin.note else ""
     grade = Markup(f'<span class="grade {escape(origin.grade)}">{escape(origin.grade)}</span>')
     order = list(GRADES).index(origin.grade) if origin.grade in GRADES else len(GRADES)
-    return Row(
+    return TableRow(
         (
             origin.group,
             Cell(origin.quantity, style="name"),
@@ -62,7 +62,7 @@ def _row(origin: Origin) -> Row:
     )
 
 
-def scenario_section(findings: RunFindings) -> Section:
+def scenario_section(findings: RunFindings) -> PageSection:
     """The resolved scenario, folded."""
     lines = findings.job.scenario_yaml.count("\n")
     body = (
@@ -70,4 +70,4 @@ def scenario_section(findings: RunFindings) -> Section:
         f'<pre class="source">{escape(findings.job.scenario_yaml)}</pre></details>'
     )
     lede = "Defaults filled, cluster, model and plan written out: this file alone reproduces the run."
-    return Section("scenario", "Scenario", "Scenario", lede, body)
+    return PageSection("scenario", "Scenario", "Scenario", lede, body)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from html import escape
 
 from inputs.quantities import format_quantity
-from reports.markup import Row, Section, number, table
+from reports.markup import PageSection, TableRow, number, table
 from reports.numbers import percent, seconds
 from reports.replay_words import change_in_words
 from traces.replay.record import Compared, ReplayRecord
@@ -21,9 +21,9 @@ SHOWN = 200
 """Maximum number of collectives in the table."""
 
 
-def replay_section(record: ReplayRecord) -> Section:
+def replay_section(record: ReplayRecord) -> PageSection:
     """Changes, parts of the step, collectives, kernels by method, assumptions."""
-    return Section(
+    return PageSection(
         anchor="replay",
         title="Replayed and measured",
         short="Replay",
@@ -53,18 +53,18 @@ def _bytes(size: float) -> str:
     return format_quantity(size, "bytes")
 
 
-def _row(names: tuple[str, ...], times: Compared) -> Row:
+def _row(names: tuple[str, ...], times: Compared) -> TableRow:
     change = number(change_in_words(times.change), times.change or 0.0)
     cells = (number("-" if t is None else seconds(t), t or 0.0) for t in (times.measured_s, times.replayed_s))
     first, *others = names
-    return Row((first, *(number(text, 0.0) for text in others), *cells, change))
+    return TableRow((first, *(number(text, 0.0) for text in others), *cells, change))
 
 
 def _methods(record: ReplayRecord) -> str:
     """Share of the kernels' time by method."""
     whole = sum(method.before_s for method in record.methods) or 1.0
     rows = (
-        Row(
+        TableRow(
             (
                 str(m.method),
                 number(f"{m.tasks:,}", m.tasks),

@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 
 from reports.columns import encode_integers
-from reports.findings import Times
-from reports.markup import Section
+from reports.findings import RunTimes
+from reports.markup import PageSection
 from reports.numbers import PS_PER_NS, rounded_ns
 from reports.operator_words import KIND_NAMES, describe, kind_of
 from reports.page import asset
 from simulator.analysis.critical_path import CriticalPath
 from simulator.analysis.window import Window
-from simulator.engine import RunResult
+from simulator.engine import EngineRun
 from simulator.program import IntArray, Program
 
 MAX_EMBEDDED_ROWS = 250_000
@@ -26,7 +26,7 @@ MAX_EMBEDDED_ROWS = 250_000
 _MORE = "timeline.parquet has the tasks of every recorded rank."
 
 
-def timeline_section(findings: Times) -> Section:
+def timeline_section(findings: RunTimes) -> PageSection:
     """Every chosen rank, and as many evenly spaced others as the page may hold."""
     embedded, world_size = embedded_ranks(findings), len(findings.result.ranks)
     body = Template(asset("timeline.html")).substitute(
@@ -35,7 +35,7 @@ def timeline_section(findings: Times) -> Section:
         legend=_legend(findings.programs),
         embedded=_embedded_words(findings, len(embedded)),
     )
-    return Section(
+    return PageSection(
         anchor="timeline",
         title="Timeline",
         short="Timeline",
@@ -46,7 +46,7 @@ def timeline_section(findings: Times) -> Section:
     )
 
 
-def embedded_ranks(findings: Times, *, max_rows: int = MAX_EMBEDDED_ROWS) -> IntArray:
+def embedded_ranks(findings: RunTimes, *, max_rows: int = MAX_EMBEDDED_ROWS) -> IntArray:
     """Global ranks whose tasks the page holds, ascending.
 
     All when they fit into ``max_rows`` rows; otherwise the chosen ones, those asked for, and an even sample.
@@ -61,7 +61,7 @@ def embedded_ranks(findings: Times, *, max_rows: int = MAX_EMBEDDED_ROWS) -> Int
     return np.union1d(sample, np.intersect1d(wanted, ranks))
 
 
-def _payload(findings: Times, embedded: IntArray) -> dict[str, Any]:
+def _payload(findings: RunTimes, embedded: IntArray) -> dict[str, Any]:
     programs, result, window = findings.programs, findings.result, findings.breakdown.window
     group_of = _group_of(programs, embedded)
     return {
@@ -102,7 +102,7 @@ def _group(program: Program) -> dict[str, Any]:
 
 
 def _columns(
-    programs: Sequence[Program], result: RunResult, window: Window, ranks: IntArray, group_of: IntArray
+    programs: Sequence[Program], result: EngineRun, window: Window, ranks: IntArray, group_of: IntArray
 ) -> dict[str, str]:
     """Start, duration and waiting in ns, rank by rank, iteration by iteration, task by task."""
     blocks = [
@@ -117,7 +117,7 @@ def _columns(
     return {name: encode_integers(values) for name, values in columns.items()}
 
 
-def _rank_block(result: RunResult, group: int, column: int) -> IntArray:
+def _rank_block(result: EngineRun, group: int, column: int) -> IntArray:
     """Start, end and waiting in ps of one rank ``[3, iterations * T]``."""
     times = [record.groups[group] for record in result.records]
     parts = ([getattr(t, name)[:, column] for t in times] for name in ("start_ps", "end_ps", "waiting_ps"))
@@ -130,7 +130,7 @@ def _critical(path: CriticalPath, embedded: IntArray) -> list[list[Any]]:
     return [[s.rank, s.iteration, s.task] for s in path.segments if s.rank in present]
 
 
-def _roles(findings: Times) -> list[tuple[str, int]]:
+def _roles(findings: RunTimes) -> list[tuple[str, int]]:
     """Ranks worth a look, with the reason."""
     chosen = findings.chosen
     return [
@@ -142,14 +142,14 @@ def _roles(findings: Times) -> list[tuple[str, int]]:
     ]
 
 
-def _shown(findings: Times, embedded: IntArray) -> list[int]:
+def _shown(findings: RunTimes, embedded: IntArray) -> list[int]:
     """Ranks drawn first: those asked for, else the slowest, the fastest and the one the critical path is on."""
     asked = [rank for rank in findings.asked_ranks if rank in set(embedded.tolist())]
     chosen = findings.chosen
     return list(dict.fromkeys(asked or (chosen.slowest, chosen.fastest, _critical_rank(findings))))
 
 
-def _critical_rank(findings: Times) -> int:
+def _critical_rank(findings: RunTimes) -> int:
     """The rank that most of the critical path is on; the lowest of equals."""
     lengths: dict[int, int] = {}
     for segment in findings.critical_path.segments:
@@ -157,7 +157,7 @@ def _critical_rank(findings: Times) -> int:
     return max(sorted(lengths), key=lambda rank: lengths[rank], default=findings.chosen.slowest)
 
 
-def _options(findings: Times, embedded: IntArray) -> str:
+def _options(findings: RunTimes, embedded: IntArray) -> str:
     named = [f'<option value="{rank}">{rank} ({role})</option>' for role, rank in _roles(findings)]
     others = [f'<option value="{rank}">{rank}</option>' for rank in embedded.tolist()]
     groups = {"Chosen": named, "All in this file": others}
@@ -175,7 +175,7 @@ def _legend(programs: Sequence[Program]) -> str:
     return f'{kinds}{waiting}<span><i class="critical"></i>on the critical path</span>'
 
 
-def _embedded_words(findings: Times, embedded: int) -> str:
+def _embedded_words(findings: RunTimes, embedded: int) -> str:
     iterations = " and ".join(str(record.iteration) for record in findings.result.records)
     world_size = len(findings.result.ranks)
     what = f"This file holds the tasks of iterations {iterations}"

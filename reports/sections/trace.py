@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from html import escape
 
-from reports.markup import Cell, Row, Section, number, table
+from reports.markup import Cell, PageSection, TableRow, number, table
 from reports.numbers import percent, seconds
 from reports.trace_findings import TraceFindings
 from simulator.analysis.steps import StepRow
@@ -14,7 +14,7 @@ SHOWN = 500
 """Rows of a table at most; summary.json has them all."""
 
 
-def steps_section(findings: TraceFindings) -> Section:
+def steps_section(findings: TraceFindings) -> PageSection:
     """A row per rank and step: the four parts, and idle time by cause."""
     head = (
         "rank", "step", "length", "compute", "exposed comm", "of it waiting", "exposed copy", "idle", "idle: host",
@@ -22,7 +22,7 @@ def steps_section(findings: TraceFindings) -> Section:
     )  # fmt: skip
     rows = findings.steps[:SHOWN]
     more = f" The first {SHOWN} of {len(findings.steps):,} rows." if len(findings.steps) > SHOWN else ""
-    return Section(
+    return PageSection(
         anchor="steps",
         title="Steps",
         short="Steps",
@@ -33,20 +33,20 @@ def steps_section(findings: TraceFindings) -> Section:
     )
 
 
-def _step(row: StepRow) -> Row:
+def _step(row: StepRow) -> TableRow:
     whole = max(row.step_s, 1e-12)
     parts = (
         row.compute_s, row.exposed_comm_s, row.exposed_waiting_s, row.exposed_copy_s, row.idle_s, row.idle_host_s,
         row.idle_kernel_wait_s, row.idle_dependency_s,
     )  # fmt: skip
     cells = tuple(number(percent(part / whole), part, share=100 * part / whole) for part in parts)
-    return Row((number(str(row.rank), row.rank), row.step, number(seconds(row.step_s), row.step_s), *cells))
+    return TableRow((number(str(row.rank), row.rank), row.step, number(seconds(row.step_s), row.step_s), *cells))
 
 
-def stragglers_section(findings: TraceFindings) -> Section:
+def stragglers_section(findings: TraceFindings) -> PageSection:
     """Ranks that arrive last in collectives."""
     head = ("rank", "collectives", "arrived last", "held others up", "waited itself")
-    return Section(
+    return PageSection(
         anchor="stragglers",
         title="Stragglers",
         short="Stragglers",
@@ -55,8 +55,8 @@ def stragglers_section(findings: TraceFindings) -> Section:
     )
 
 
-def _straggler(row: Straggler) -> Row:
-    return Row(
+def _straggler(row: Straggler) -> TableRow:
+    return TableRow(
         (
             number(str(row.rank), row.rank),
             number(f"{row.collectives:,}", row.collectives),
@@ -67,11 +67,11 @@ def _straggler(row: Straggler) -> Row:
     )
 
 
-def operators_section(findings: TraceFindings) -> Section:
+def operators_section(findings: TraceFindings) -> PageSection:
     """Device work by name."""
     total = sum(row.total_s for row in findings.operators) or 1.0
     rows = (
-        Row(
+        TableRow(
             (
                 Cell(row.name, style="name"),
                 str(row.category),
@@ -82,7 +82,7 @@ def operators_section(findings: TraceFindings) -> Section:
         )
         for row in findings.operators[:SHOWN]
     )
-    return Section(
+    return PageSection(
         anchor="kernels",
         title="Kernels and copies",
         short="Kernels",
@@ -91,11 +91,11 @@ def operators_section(findings: TraceFindings) -> Section:
     )
 
 
-def gaps_section(findings: TraceFindings) -> Section:
+def gaps_section(findings: TraceFindings) -> PageSection:
     """Gaps of the traces."""
     items = "".join(f"<li>{escape(gap)}</li>" for gap in findings.warnings)
     body = f'<ul class="warnings">{items}</ul>' if items else '<p class="none">Nothing is missing.</p>'
-    return Section(
+    return PageSection(
         anchor="gaps",
         title="Gaps of the traces",
         short="Gaps",

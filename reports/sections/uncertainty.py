@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from reports.interval_words import given_in_words, time_span
-from reports.markup import Cell, Row, Section, number, table
+from reports.markup import Cell, PageSection, TableRow, number, table
 from reports.numbers import percent, seconds
 
 SHOWN = 12
@@ -15,7 +15,7 @@ SHOWN = 12
 HEAD = ("constant", "class", "grade", "may be off by", "share of the spread", "why", "how to measure it")
 
 
-def uncertainty_section(time_s: float, low_s: float, high_s: float, uncertainty: Mapping[str, Any]) -> Section:
+def uncertainty_section(time_s: float, low_s: float, high_s: float, uncertainty: Mapping[str, Any]) -> PageSection:
     """The section of a time and its interval.
 
     Args:
@@ -28,12 +28,12 @@ def uncertainty_section(time_s: float, low_s: float, high_s: float, uncertainty:
     )
     rows = [_row(source) for source in uncertainty["sources"][:SHOWN]]
     body = table(HEAD, rows, numbers=(3, 4)) if rows else "<p>No constant of this run is uncertain.</p>"
-    return Section("uncertainty", "How sure it is", "Interval", lede.strip(), body)
+    return PageSection("uncertainty", "How sure it is", "Interval", lede.strip(), body)
 
 
-def _row(source: Mapping[str, Any]) -> Row:
+def _row(source: Mapping[str, Any]) -> TableRow:
     of_class = "all of it" if source["class"] == "whole" else source["class"]
-    return Row(
+    return TableRow(
         (
             source["key"],
             of_class,

@@ -7,7 +7,7 @@ from scenarios.family import Expected
 
 TASKS_PER_LAYER, GRAPHED_TASKS_PER_LAYER, OTHER_TASKS = 13, 5, 30
 """Tasks of a pass for each layer of the MLPs, with kernels launched one by one and as a graph, and beside them: within
-25 % of the shipped scenarios' 61 (`nvidia_dlrm`, 8 layers) to 575 (`zionex_i_128`, 44 layers)."""
+25 % of the shipped scenarios' 61 (``nvidia_dlrm``, 8 layers) to 575 (``zionex_i_128``, 44 layers)."""
 
 
 def expected(resolved: DlrmResolved) -> Expected:

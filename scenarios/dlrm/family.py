@@ -10,7 +10,7 @@ from inputs.keys import KeyPath
 from inputs.yaml_lines import Document
 from scenarios.dlrm import placed
 from scenarios.dlrm.expected import expected
-from scenarios.dlrm.plan_study import PlanStudy, study_plan
+from scenarios.dlrm.plan_study import DlrmPlanStudy, study_plan
 from scenarios.dlrm.resolving import PLAN, PLANNER, fill
 from scenarios.dlrm.section import DlrmScenario
 from scenarios.dlrm.typed import DlrmResolved
@@ -32,7 +32,7 @@ class DlrmPlanning:
         """The setting that chooses a planner."""
         return (f"workload.sharding.planner={planner}",)
 
-    def study(self, resolved: DlrmResolved, progress: Progress, *, compare: bool, keep: Keep) -> PlanStudy:
+    def study(self, resolved: DlrmResolved, progress: Progress, *, compare: bool, keep: Keep) -> DlrmPlanStudy:
         """See `scenarios.dlrm.plan_study.study_plan`."""
         return study_plan(resolved, progress, compare=compare, keep=keep)
 

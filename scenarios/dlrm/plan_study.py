@@ -153,7 +153,7 @@ class PlannedBy:
 
 
 @dataclass(frozen=True, slots=True)
-class PlanStudy:
+class DlrmPlanStudy:
     """The plan of a scenario or, in a comparison of planners, the fastest plan.
 
     Attributes:
@@ -210,7 +210,7 @@ def imbalance(values: FloatArray) -> dict[str, float]:
 
 def study_plan(
     resolved: ResolvedScenario, progress: Progress, *, compare: bool = False, keep: Keep = keep_nothing
-) -> PlanStudy:
+) -> DlrmPlanStudy:
     """Make or read the plan of a scenario, simulate it, and count the data of every rank and table.
 
     With ``compare`` it is the fastest of the plans of all planners and the scenario's own plan.
@@ -232,7 +232,7 @@ def study_plan(
         plan = plan_of(job) if fastest is None else makers[fastest]()
         capacity = {str(tier): float(size) for tier, size in job.report(plan).capacity_bytes.items()}
         statistics, by_table = statistics_of(job, plan), tables_of(job, plan)
-        return PlanStudy(job.resolved, plan, statistics, by_table, job.simulate_s(plan), capacity, compared)
+        return DlrmPlanStudy(job.resolved, plan, statistics, by_table, job.simulate_s(plan), capacity, compared)
 
 
 def tables_of(job: PlanningJob, plan: Plan) -> TableStatistics:

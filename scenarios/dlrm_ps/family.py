@@ -67,7 +67,7 @@ class PlacedPs:
         }
 
     def summary_sections(self) -> Mapping[str, Any]:
-        """As before a run."""
+        """Size of an iteration, as before a run."""
         return self.estimate_sections()
 
     def warnings(self) -> Sequence[str]:

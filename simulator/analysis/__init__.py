@@ -1,12 +1,12 @@
 """Analysis of a finished run: iteration time, breakdown, critical path, bound.
 
-Pure functions on programs and a `RunResult`: no clock, no randomness, no pandas until a table is asked for. Every
+Pure functions on programs and a `EngineRun`: no clock, no randomness, no pandas until a table is asked for. Every
 metric is defined once, in docs/reference/metrics.md.
 """
 
 from simulator.analysis.bound import BOUND_RUNS, Bound, Gain, find_bound
 from simulator.analysis.breakdown import Breakdown, break_down
-from simulator.analysis.collectives import CollectiveRow, Spread, collective_table
+from simulator.analysis.collectives import CollectiveRow, RankSpread, collective_table
 from simulator.analysis.critical_path import CriticalPath, Segment, critical_path
 from simulator.analysis.metrics import IterationTime, SteadyRule, iteration_time
 from simulator.analysis.ranks import ChosenRanks, choose_ranks
@@ -24,8 +24,8 @@ __all__ = [
     "CriticalPath",
     "Gain",
     "IterationTime",
+    "RankSpread",
     "Segment",
-    "Spread",
     "SteadyRule",
     "Symbols",
     "Timeline",

@@ -15,7 +15,7 @@ import numpy as np
 from simulator.analysis.input_waiting import input_waits
 from simulator.analysis.intervals import union_length
 from simulator.analysis.window import Window, measured_window
-from simulator.engine.records import GroupTimes, RunResult
+from simulator.engine.records import EngineRun, GroupTimes
 from simulator.operators import Category
 from simulator.program import IntArray, Program
 
@@ -64,7 +64,7 @@ TOTALS = ("comm", "copy", "host", "waiting", "input_waiting")
 """The totals that stand beside the parts."""
 
 
-def break_down(programs: Sequence[Program], result: RunResult, *, window: Window | None = None) -> Breakdown:
+def break_down(programs: Sequence[Program], result: EngineRun, *, window: Window | None = None) -> Breakdown:
     """Break the window down on every rank.
 
     Args:
@@ -116,7 +116,7 @@ class _Intervals:
 
 
 def _blocks(
-    program: Program, group: int, result: RunResult, window: Window
+    program: Program, group: int, result: EngineRun, window: Window
 ) -> Iterator[tuple[dict[Category, _Intervals], _Intervals]]:
     """The intervals of the group's ranks by category, and those of waiting for input, a block of ranks at a time."""
     parts = [

@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 
 from simulator.analysis.window import Window
-from simulator.engine.records import GroupTimes, RunResult
+from simulator.engine.records import EngineRun, GroupTimes
 from simulator.lowered import LoweredProgram
 from simulator.program import Program
 
@@ -31,7 +31,7 @@ class History:
     not recorded are left out.
     """
 
-    def __init__(self, programs: Sequence[Program], lowered: LoweredProgram, result: RunResult) -> None:
+    def __init__(self, programs: Sequence[Program], lowered: LoweredProgram, result: EngineRun) -> None:
         """Index the inputs of every task.
 
         Args:

@@ -9,14 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simulator.analysis.window import measured_window, record_of
-from simulator.engine.records import GroupTimes, RunResult
+from simulator.engine.records import EngineRun, GroupTimes
 from simulator.lowered import PS_PER_S
 from simulator.operators import CollectiveCall, CollectiveOp, busbw_factor
 from simulator.program import IntArray, Program, TaskGraph
 
 
 @dataclass(frozen=True, slots=True)
-class Spread:
+class RankSpread:
     """Seconds over ranks."""
 
     mean: float
@@ -57,15 +57,15 @@ class CollectiveRow:
     ranks: int
     bytes: float
     bytes_max: float
-    duration_s: Spread
-    waiting_s: Spread
-    transfer_s: Spread
+    duration_s: RankSpread
+    waiting_s: RankSpread
+    transfer_s: RankSpread
     algbw_bytes_per_s: float | None
     busbw_bytes_per_s: float | None
 
 
 def collective_table(
-    graph: TaskGraph, result: RunResult, *, algorithms: Mapping[str, str] | None = None, iteration: int | None = None
+    graph: TaskGraph, result: EngineRun, *, algorithms: Mapping[str, str] | None = None, iteration: int | None = None
 ) -> tuple[CollectiveRow, ...]:
     """One row per collective task, in program order.
 
@@ -140,7 +140,7 @@ def _row(
     )
 
 
-def _spread(times_ps: IntArray) -> Spread:
+def _spread(times_ps: IntArray) -> RankSpread:
     mean_ps = int(times_ps.sum()) / len(times_ps)
     values = (mean_ps, float(np.median(times_ps)), int(times_ps.min()), int(times_ps.max()))
-    return Spread(*(value / PS_PER_S for value in values))
+    return RankSpread(*(value / PS_PER_S for value in values))

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from simulator.analysis.causes import History, Place
 from simulator.analysis.window import Window, measured_window
-from simulator.engine.records import RunResult
+from simulator.engine.records import EngineRun
 from simulator.lowered import LoweredProgram
 from simulator.operators import Category, CollectiveCall, Measured, Work, category_of
 from simulator.program import Program
@@ -79,7 +79,7 @@ class CriticalPath:
 
 
 def critical_path(
-    programs: Sequence[Program], lowered: LoweredProgram, result: RunResult, *, window: Window | None = None
+    programs: Sequence[Program], lowered: LoweredProgram, result: EngineRun, *, window: Window | None = None
 ) -> CriticalPath:
     """Follow the chain that ends last back to the begin of the window.
 

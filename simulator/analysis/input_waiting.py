@@ -10,12 +10,12 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from simulator.engine.records import RunResult
+from simulator.engine.records import EngineRun
 from simulator.operators import Category
 from simulator.program import IntArray, Program
 
 
-def input_waits(program: Program, group: int, result: RunResult, first: int) -> tuple[IntArray, IntArray]:
+def input_waits(program: Program, group: int, result: EngineRun, first: int) -> tuple[IntArray, IntArray]:
     """Begins and ends of all waits for input in recorded iterations from ``first`` on, ps, each ``[N, P]``."""
     records = {record.iteration: record.groups[group] for record in result.records}
     begins, ends = [np.zeros((0, program.rank_count), np.int64)], [np.zeros((0, program.rank_count), np.int64)]

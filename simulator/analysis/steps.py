@@ -11,7 +11,7 @@ from simulator.analysis.breakdown import break_down
 from simulator.analysis.idle import IdleAnalysis
 from simulator.analysis.intervals import union_length
 from simulator.analysis.window import Window
-from simulator.engine.records import GroupTimes, RunResult
+from simulator.engine.records import EngineRun, GroupTimes
 from simulator.lowered import PS_PER_S
 from simulator.operators import Category
 from simulator.program import Program
@@ -67,7 +67,7 @@ class StepRow:
     waiting_s: float
 
 
-def step_table(programs: Sequence[Program], result: RunResult, windows: Sequence[RankWindow]) -> tuple[StepRow, ...]:
+def step_table(programs: Sequence[Program], result: EngineRun, windows: Sequence[RankWindow]) -> tuple[StepRow, ...]:
     """A row per window, in the order given.
 
     Args:
@@ -89,7 +89,7 @@ def step_table(programs: Sequence[Program], result: RunResult, windows: Sequence
 class _Rank:
     """One rank of a run by itself."""
 
-    def __init__(self, program: Program, result: RunResult, group: int, column: int) -> None:
+    def __init__(self, program: Program, result: EngineRun, group: int, column: int) -> None:
         record = result.records[-1]
         times = _one_column(record.groups[group], column)
         self._program = replace(program, ranks=program.ranks[column : column + 1])

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from simulator.engine.records import RunResult
+from simulator.engine.records import EngineRun
 from simulator.lowered import PS_PER_S, LoweredProgram
 from simulator.program import IntArray
 
@@ -30,7 +30,7 @@ class Straggler:
     waited_s: float
 
 
-def stragglers(lowered: LoweredProgram, result: RunResult) -> tuple[Straggler, ...]:
+def stragglers(lowered: LoweredProgram, result: EngineRun) -> tuple[Straggler, ...]:
     """A row per rank, those that hold up the others most first.
 
     Args:
@@ -57,7 +57,7 @@ def stragglers(lowered: LoweredProgram, result: RunResult) -> tuple[Straggler, .
     return tuple(sorted(rows, key=lambda row: (-row.held_up_s, row.rank)))
 
 
-def _arrivals(lowered: LoweredProgram, result: RunResult) -> tuple[IntArray, IntArray, IntArray, IntArray]:
+def _arrivals(lowered: LoweredProgram, result: EngineRun) -> tuple[IntArray, IntArray, IntArray, IntArray]:
     """Instance, rank, arrival and waiting in ps of every member of every collective."""
     columns: list[tuple[IntArray, IntArray, IntArray, IntArray]] = []
     for group, times in zip(lowered.groups, result.records[-1].groups, strict=True):

@@ -14,7 +14,7 @@ from simulator.analysis.collectives import CollectiveRow, collective_table
 from simulator.analysis.critical_path import CriticalPath, critical_path
 from simulator.analysis.metrics import IterationTime, SteadyRule, iteration_time
 from simulator.analysis.ranks import ChosenRanks, choose_ranks
-from simulator.engine.records import RunResult
+from simulator.engine.records import EngineRun
 from simulator.lowered import PS_PER_S, LoweredProgram
 from simulator.operators import INPUT_CATEGORIES, INPUT_SECTION, Delay
 from simulator.program import IntArray, TaskGraph
@@ -34,7 +34,7 @@ class Analysis:
 def analyse(
     graph: TaskGraph,
     lowered: LoweredProgram,
-    result: RunResult,
+    result: EngineRun,
     *,
     algorithms: Mapping[str, str] | None = None,
     rule: SteadyRule | None = None,

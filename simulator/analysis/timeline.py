@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from simulator.engine.records import GroupTimes, IterationRecord, RunResult
+from simulator.engine.records import EngineRun, GroupTimes, IterationRecord
 from simulator.operators import Category
 from simulator.program import IntArray, Program
 
@@ -74,7 +74,7 @@ class Timeline:
 
     @classmethod
     def from_run(
-        cls, programs: Sequence[Program], result: RunResult, *, ranks: Iterable[int] | None = None
+        cls, programs: Sequence[Program], result: EngineRun, *, ranks: Iterable[int] | None = None
     ) -> Timeline:
         """All recorded rows of ``ranks`` (default: every rank) in memory, 40 bytes a row.
 
@@ -128,7 +128,7 @@ COLUMNS = ("rank", "iteration", "task", "stream", "start_ps", "end_ps", "waiting
 
 def timeline_blocks(
     programs: Sequence[Program],
-    result: RunResult,
+    result: EngineRun,
     *,
     ranks: IntArray | None = None,
     ranks_per_block: int = RANKS_PER_BLOCK,

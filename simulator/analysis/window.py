@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from simulator.engine.records import IterationRecord, RunResult
+from simulator.engine.records import EngineRun, IterationRecord
 
 _NEVER = np.iinfo(np.int64).max
 
@@ -31,7 +31,7 @@ class Window:
         return self.end_ps - self.start_ps
 
 
-def window_of(result: RunResult, iteration: int) -> Window:
+def window_of(result: EngineRun, iteration: int) -> Window:
     """The window of ``iteration``: from the end of the iteration before it to its own end.
 
     It is empty should a controller let the iteration end first.
@@ -41,7 +41,7 @@ def window_of(result: RunResult, iteration: int) -> Window:
     return Window(iteration, start_ps, max(start_ps, int(ends[iteration])))
 
 
-def measured_window(result: RunResult) -> Window:
+def measured_window(result: EngineRun) -> Window:
     """The window of the last recorded iteration of which everything that ran in it is recorded.
 
     Later iterations start early (the host runs ahead, inputs are prefetched), and their early tasks belong to the
@@ -61,7 +61,7 @@ def measured_window(result: RunResult) -> Window:
     return window_of(result, result.records[0].iteration)
 
 
-def record_of(result: RunResult, iteration: int) -> IterationRecord:
+def record_of(result: EngineRun, iteration: int) -> IterationRecord:
     """The record of ``iteration``.
 
     Raises:

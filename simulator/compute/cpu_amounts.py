@@ -14,11 +14,25 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
-from hardware_specs.cpu_kernels import CpuKernels, KernelClass
+from hardware_specs.cpu_kernels import (
+    BatchedAmounts,
+    ColumnAmounts,
+    CpuKernels,
+    GemmAmounts,
+    HostAmounts,
+    KernelAmounts,
+    KernelClass,
+    LookupAmounts,
+    OptimizerAmounts,
+    PassAmounts,
+    ProductAmounts,
+    RecatAmounts,
+    UpdateAmounts,
+)
 from simulator.compute.shared_cache import parts
 from simulator.operators import (
     SORTED_BYTES,
@@ -32,8 +46,8 @@ from simulator.operators import (
     HostWork,
     Ingest,
     Interaction,
+    Marker,
     Misses,
-    Nothing,
     Operator,
 )
 
@@ -46,7 +60,6 @@ VECTOR = 16
 SHORT = 12
 """Small products of a transposed factor are computed in another way when each is a sum of fewer terms (oneMKL on Zen 4:
 `docs/decisions/053`)."""
-Amounts: TypeAlias = dict[str, Amount]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +91,7 @@ def _missed(cache: float, resident: Amount) -> Amount:
 
 
 def caches_of(kernels: CpuKernels) -> Caches:
-    """The caches of a machine, as its spec tells them."""
+    """The caches of a machine, as its spec has them."""
     return Caches(kernels.core_cache_bytes.value, kernels.shared_cache_bytes.value)
 
 
@@ -93,36 +106,38 @@ def class_of(operator: Operator) -> KernelClass | None:
     return _CLASSES.get(type(operator))
 
 
-def amounts_of(operator: Operator, caches: Caches) -> Amounts:
-    """Amounts of a kernel by the names of costs; empty if all are 0 (a rank without tables)."""
-    found: Amounts = _AMOUNTS[type(operator)](operator, caches)
+def amounts_of(operator: Operator, caches: Caches) -> KernelAmounts:
+    """Amounts of a kernel."""
+    found: KernelAmounts = _AMOUNTS[type(operator)](operator, caches)
     return found
 
 
-def _gemm(operator: Gemm, caches: Caches) -> Amounts:
+def _gemm(operator: Gemm, caches: Caches) -> GemmAmounts | BatchedAmounts:
     m, n, k, count = operator.m, operator.n, operator.k, operator.count
     touched = 4.0 * count * (m * k + k * n + m * n)
-    counts: Amounts = {
-        "call": 1.0,
-        "row": count * m,
-        "left": count * m * k,
-        "right": count * k * n,
-        "result": count * m * n,
-        "core_miss_byte": touched * _passed(caches.core, touched),
-        "shared_miss_byte": touched * _passed(caches.shared, touched),
-    }
+    product = ProductAmounts(
+        call=1.0,
+        row=count * m,
+        left=count * m * k,
+        right=count * k * n,
+        result=count * m * n,
+        core_miss_byte=touched * _passed(caches.core, touched),
+        shared_miss_byte=touched * _passed(caches.shared, touched),
+    )
     if _is_batched(operator):
         short = np.where(np.asarray(k) < SHORT, 1.0, 0.0)
-        return counts | {
-            "product": count,
-            "vector": count * m * k * _vectors(n),
-            "short_transposed": count * m * k * short if operator.transposed else 0.0,
-        }
-    return counts | {
-        "flop": 2.0 * count * m * n * k,
-        "tail": count * m * k * np.where(np.asarray(n) % VECTOR > 0, 1.0, 0.0),
-        "transposed": count * m * k if operator.transposed else 0.0,
-    }
+        return BatchedAmounts(
+            **dict(product.items()),
+            product=count,
+            vector=count * m * k * _vectors(n),
+            short_transposed=count * m * k * short if operator.transposed else 0.0,
+        )
+    return GemmAmounts(
+        **dict(product.items()),
+        flop=2.0 * count * m * n * k,
+        tail=count * m * k * np.where(np.asarray(n) % VECTOR > 0, 1.0, 0.0),
+        transposed=count * m * k if operator.transposed else 0.0,
+    )
 
 
 def _is_batched(operator: Gemm) -> bool:
@@ -135,23 +150,23 @@ def _vectors(width: Amount) -> Amount:
     return np.asarray(whole + sum((rest >> bit) & 1 for bit in range(VECTOR.bit_length() - 1)), dtype=np.float64)
 
 
-def _lookup(operator: EmbeddingLookup, caches: Caches) -> Amounts:
+def _lookup(operator: EmbeddingLookup, caches: Caches) -> LookupAmounts:
     rows = _rows(operator)
     most = None if operator.cpu is None else operator.cpu.busiest
     read = rows if most is None else most.missed  # as if every thread had the traffic of the busiest
     shared_part = caches.shared_part(rows, operator.output_bytes)
     core, shared = (_share(rows, cache, read) for cache in (caches.core, shared_part))
     fetched = _fetched(rows, operator.row_bytes, 0.0)
-    return {
-        "call": _any(operator.lookups),
-        "lookup": operator.lookups if most is None else most.lookups,
-        "byte": operator.row_bytes * (1.0 if most is None else _share(rows, 0.0, read)),
-        "core_miss": operator.lookups * core,
-        "core_miss_byte": fetched * core,
-        "shared_miss": operator.lookups * shared,
-        "shared_miss_byte": fetched * shared,
-        "output_byte": operator.output_bytes,
-    }
+    return LookupAmounts(
+        call=_any(operator.lookups),
+        lookup=operator.lookups if most is None else most.lookups,
+        byte=operator.row_bytes * (1.0 if most is None else _share(rows, 0.0, read)),
+        core_miss=operator.lookups * core,
+        core_miss_byte=fetched * core,
+        shared_miss=operator.lookups * shared,
+        shared_miss_byte=fetched * shared,
+        output_byte=operator.output_bytes,
+    )
 
 
 def _rows(operator: EmbeddingLookup | EmbeddingUpdate) -> Misses | None:
@@ -165,31 +180,35 @@ def _share(missed: Misses | None, cache: Amount, busiest: Misses | None = None) 
     return np.asarray((busiest or missed).at(cache)) / np.maximum(missed.at(0.0), 1e-300)
 
 
-def _update(operator: EmbeddingUpdate, caches: Caches) -> Amounts:
+def _update(operator: EmbeddingUpdate, caches: Caches) -> UpdateAmounts:
     gathered = operator.gradient_bytes + operator.repeated_gradient_bytes
     first, again = (_missed(caches.core, size) for size in (operator.gradient_bytes, operator.gradient_block_bytes))
     stateful, sorting = _any(operator.state_bytes), SORTED_BYTES * np.asarray(operator.lookups)
-    counts: Amounts = {
-        "call": _any(operator.lookups),
-        "lookup": operator.lookups,
-        "sorted_shared_miss_byte": sorting * _passed(caches.shared, sorting),
-        "gathered_byte": gathered,
-        "gradient_core_miss_byte": operator.gradient_bytes * first + operator.repeated_gradient_bytes * again,
-        "row": operator.unique_rows,
-        "state_row": operator.unique_rows * stateful,
-        "weight_byte": operator.weight_bytes,
-        "state_weight_byte": operator.weight_bytes * stateful,
-        "state_byte": operator.state_bytes,
-    }
     rows, of_state = _rows(operator), None if operator.cpu is None else operator.cpu.state
-    shared_part = caches.shared_part(rows, operator.gradient_bytes)
-    for name, cache in (("core", caches.core), ("shared", shared_part)):
-        weights, state = _share(rows, cache), _share(of_state, cache)
-        counts[f"{name}_miss"] = operator.unique_rows * (weights + stateful * state)
-        counts[f"{name}_miss_byte"] = _fetched(rows, operator.weight_bytes, cache) + _fetched(
-            of_state, operator.state_bytes, cache
-        )
-    return counts
+    by_cache = (caches.core, caches.shared_part(rows, operator.gradient_bytes))
+    core_miss, shared_miss = (
+        operator.unique_rows * (_share(rows, cache) + stateful * _share(of_state, cache)) for cache in by_cache
+    )
+    core_miss_byte, shared_miss_byte = (
+        _fetched(rows, operator.weight_bytes, cache) + _fetched(of_state, operator.state_bytes, cache)
+        for cache in by_cache
+    )
+    return UpdateAmounts(
+        call=_any(operator.lookups),
+        lookup=operator.lookups,
+        sorted_shared_miss_byte=sorting * _passed(caches.shared, sorting),
+        gathered_byte=gathered,
+        gradient_core_miss_byte=operator.gradient_bytes * first + operator.repeated_gradient_bytes * again,
+        row=operator.unique_rows,
+        state_row=operator.unique_rows * stateful,
+        weight_byte=operator.weight_bytes,
+        state_weight_byte=operator.weight_bytes * stateful,
+        state_byte=operator.state_bytes,
+        core_miss=core_miss,
+        core_miss_byte=core_miss_byte,
+        shared_miss=shared_miss,
+        shared_miss_byte=shared_miss_byte,
+    )
 
 
 def _fetched(missed: Misses | None, passed: Amount, cache: Amount) -> Amount:
@@ -197,59 +216,70 @@ def _fetched(missed: Misses | None, passed: Amount, cache: Amount) -> Amount:
     return passed if missed is None else missed.at(cache)
 
 
-def _elementwise(operator: Elementwise, caches: Caches) -> Amounts:
+def _elementwise(operator: Elementwise, caches: Caches) -> PassAmounts | RecatAmounts:
     if operator.access == "recat":
         shifts = _any(operator.read_bytes)
-        return {
-            "call": 1.0,
-            "shift": shifts,
-            "index_byte": operator.read_bytes,
-            "index_core_miss_byte": operator.read_bytes * _passed(caches.core, operator.read_bytes),
-            "bag_byte": operator.write_bytes,
-        }
+        return RecatAmounts(
+            call=1.0,
+            shift=shifts,
+            index_byte=operator.read_bytes,
+            index_core_miss_byte=operator.read_bytes * _passed(caches.core, operator.read_bytes),
+            bag_byte=operator.write_bytes,
+        )
     moved = _pass_over(operator.read_bytes + operator.write_bytes, caches)
-    of_columns: Amounts = {"part": operator.parts, "piece": operator.pieces}
-    return moved | of_columns if operator.access == "columns" else moved
+    if operator.access == "columns":
+        return ColumnAmounts(**dict(moved.items()), part=operator.parts, piece=operator.pieces)
+    return moved
 
 
-def _optimizer(operator: DenseOptimizer, caches: Caches) -> Amounts:
+def _optimizer(operator: DenseOptimizer, caches: Caches) -> OptimizerAmounts:
     """One pass where there is no state (3 accesses to each parameter), roots and quotients besides where there is."""
     moved = _pass_over(operator.traffic_bytes, caches)
     stateful = np.asarray(operator.traffic_bytes) > STATELESS_BYTES * np.asarray(operator.parameters)
-    found: Amounts = {name: count * np.where(stateful, 0.0, 1.0) for name, count in moved.items()}
-    found.update({f"state_{name}": count * np.where(stateful, 1.0, 0.0) for name, count in moved.items()})
-    return found
+    without, having = np.where(stateful, 0.0, 1.0), np.where(stateful, 1.0, 0.0)
+    return OptimizerAmounts(
+        call=moved.call * without,
+        byte=moved.byte * without,
+        core_miss_byte=moved.core_miss_byte * without,
+        shared_miss_byte=moved.shared_miss_byte * without,
+        state_call=moved.call * having,
+        state_byte=moved.byte * having,
+        state_core_miss_byte=moved.core_miss_byte * having,
+        state_shared_miss_byte=moved.shared_miss_byte * having,
+    )
 
 
-def _copy(operator: Copy, caches: Caches) -> Amounts:
+def _copy(operator: Copy, caches: Caches) -> PassAmounts:
     return _pass_over(2.0 * operator.bytes, caches)
 
 
-def _gemm_like(operator: Interaction, caches: Caches) -> Amounts:
-    """Products of unknown shape: generators tell CPUs the shape (`Gemm`)."""
+def _gemm_like(operator: Interaction, caches: Caches) -> GemmAmounts:
+    """Products of unknown shape: generators give CPUs the shape (`Gemm`)."""
     passed = _pass_over(operator.read_bytes, caches)
-    return {"flop": operator.flops, **{name: passed[name] for name in ("core_miss_byte", "shared_miss_byte")}}
+    unknown = dict.fromkeys(GemmAmounts.names(), 0.0)
+    known = {"core_miss_byte": passed.core_miss_byte, "shared_miss_byte": passed.shared_miss_byte}
+    return GemmAmounts(**{**unknown, **known, "flop": operator.flops})
 
 
-def _host(operator: HostWork, caches: Caches) -> Amounts:
+def _host(operator: HostWork, caches: Caches) -> HostAmounts:
     """Launches, and those for which the framework's code and data come from memory: a kernel took their place."""
     evicted = -np.expm1(-np.asarray(operator.after_bytes) / (EVICTING * caches.core))
-    return {
-        "launch": operator.launches,
-        "cold_launch": operator.launches * evicted,
-        "collective": operator.collectives,
-        "issue": operator.collectives,
-        "issue_byte": operator.copied_bytes,
-    }
+    return HostAmounts(
+        launch=operator.launches,
+        cold_launch=operator.launches * evicted,
+        collective=operator.collectives,
+        issue=operator.collectives,
+        issue_byte=operator.copied_bytes,
+    )
 
 
-def _nothing(operator: Nothing | Ingest, caches: Caches) -> Amounts:  # noqa: ARG001 - one signature for all operators
-    return {}
+def _nothing(operator: Marker | Ingest, caches: Caches) -> KernelAmounts:  # noqa: ARG001 - one signature for all
+    return KernelAmounts()
 
 
-def _pass_over(moved: Amount, caches: Caches) -> Amounts:
+def _pass_over(moved: Amount, caches: Caches) -> PassAmounts:
     core, shared = _passed(caches.core, moved), _passed(caches.shared, moved)
-    return {"call": _any(moved), "byte": moved, "core_miss_byte": moved * core, "shared_miss_byte": moved * shared}
+    return PassAmounts(call=_any(moved), byte=moved, core_miss_byte=moved * core, shared_miss_byte=moved * shared)
 
 
 def _passed(cache: float, moved: Amount) -> Amount:
@@ -272,7 +302,7 @@ _CLASSES: dict[type, KernelClass] = {
     HostWork: "host",
 }
 
-_AMOUNTS: dict[type, Callable[[Any, Caches], Amounts]] = {
+_AMOUNTS: dict[type, Callable[[Any, Caches], KernelAmounts]] = {
     Gemm: _gemm,
     EmbeddingLookup: _lookup,
     EmbeddingUpdate: _update,
@@ -281,6 +311,6 @@ _AMOUNTS: dict[type, Callable[[Any, Caches], Amounts]] = {
     DenseOptimizer: _optimizer,
     Copy: _copy,
     HostWork: _host,
-    Nothing: _nothing,
+    Marker: _nothing,
     Ingest: _nothing,
 }

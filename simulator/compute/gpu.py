@@ -6,8 +6,8 @@
     interaction   start + arithmetic or bytes, whichever is longer
     embeddings    max(start, bytes / rate)
 
-The constants are the GPU's named ``achieved`` ones (`hardware_specs.types.AchievedRates`); the start of a kernel is the
-smallest kernel. A kernel without any work (a rank that holds no table) is not launched and takes no time.
+The constants are the GPU's named ``achieved`` ones (`hardware_specs.processors.AchievedRates`). The smallest kernel is
+the start of a kernel. A kernel without any work (a rank that holds no table) is not launched and takes no time.
 docs/reference/compute.md has the errors of the models on measured kernels.
 """
 
@@ -39,8 +39,8 @@ from simulator.operators import (
     HostWork,
     Ingest,
     Interaction,
+    Marker,
     Measured,
-    Nothing,
     Operator,
 )
 from simulator.precisions import BYTES_PER_ELEMENT
@@ -263,7 +263,7 @@ class GpuModel:
         """Time in which the device waits for the host."""
         return operator.seconds / self.host_speed
 
-    def _nothing(self, operator: Nothing) -> Amount:  # noqa: ARG002 - one signature for all operators
+    def _marker(self, operator: Marker) -> Amount:  # noqa: ARG002 - one signature for all operators
         return 0.0
 
 
@@ -304,7 +304,7 @@ _DURATIONS: dict[type, Callable[[GpuModel, Any], Amount]] = {
     Copy: GpuModel._copy,  # noqa: SLF001
     HostWork: GpuModel._host,  # noqa: SLF001
     Ingest: GpuModel._ingest,  # noqa: SLF001
-    Nothing: GpuModel._nothing,  # noqa: SLF001
+    Marker: GpuModel._marker,  # noqa: SLF001
     Measured: GpuModel._measured,  # noqa: SLF001
     Delay: GpuModel._waiting,  # noqa: SLF001
 }

@@ -6,19 +6,19 @@ Only what is shared becomes SimPy events; everything else is arithmetic over vec
 
 from simulator.engine.controllers import Controller, IssueByReadiness, ReadyTask, View
 from simulator.engine.engine import run
-from simulator.engine.records import ActivityTimes, GroupTimes, IterationRecord, RunOptions, RunResult
+from simulator.engine.records import ActivityTimes, EngineRun, GroupTimes, IterationRecord, RunOptions
 from simulator.engine.sharing import bottleneck_fairness
 from simulator.engine.units_memory import UnitsMemory
 
 __all__ = [
     "ActivityTimes",
     "Controller",
+    "EngineRun",
     "GroupTimes",
     "IssueByReadiness",
     "IterationRecord",
     "ReadyTask",
     "RunOptions",
-    "RunResult",
     "UnitsMemory",
     "View",
     "bottleneck_fairness",

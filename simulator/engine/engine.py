@@ -21,7 +21,7 @@ from simulator.engine.flows import Flows
 from simulator.engine.frontier import Frontier
 from simulator.engine.instances import find_members, private_durations
 from simulator.engine.members import Members, by_value, join, pick, run_begins, run_lengths, size_of
-from simulator.engine.records import ActivityTimes, GroupTimes, IterationRecord, Recorder, RunOptions, RunResult
+from simulator.engine.records import ActivityTimes, EngineRun, GroupTimes, IterationRecord, RunOptions, RunRecorder
 from simulator.engine.usage import CompiledPhase, build_usage
 from simulator.lowered import LoweredProgram
 from simulator.program import IntArray
@@ -30,7 +30,7 @@ Token = tuple[int, int, int]
 """(instance, iteration, phase)."""
 
 
-def run(program: LoweredProgram, options: RunOptions) -> RunResult:
+def run(program: LoweredProgram, options: RunOptions) -> EngineRun:
     """Execute ``program`` until ``options.stop`` says so or ``options.max_iterations`` have ended.
 
     Raises:
@@ -72,14 +72,14 @@ class _Engine:
         self._run_as: dict[tuple[int, int], tuple[CompiledPhase, ...]] = {}
         self._released: dict[tuple[int, int, int], list[Members]] = {}
         self._completed: dict[int, dict[int, GroupTimes]] = {}
-        self._recorder = Recorder(np.concatenate([g.ranks for g in program.groups]), options.keep_last)
+        self._recorder = RunRecorder(np.concatenate([g.ranks for g in program.groups]), options.keep_last)
         self._room = ControlRoom(self._env, program, options.controllers, self)
         self._solve_pending = False
         self._armed = self._change_armed = NEVER
         self._under_way = 0
         self._done = False
 
-    def run(self) -> RunResult:
+    def run(self) -> EngineRun:
         for frontier in self._frontiers:
             frontier.begin()
         self._settle()

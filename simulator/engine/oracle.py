@@ -20,7 +20,7 @@ from simulator.engine.clock import SOLVE, Alarm
 from simulator.engine.control_room import ControlRoom
 from simulator.engine.controllers import RunAs
 from simulator.engine.flows import integer_speeds, work_shift
-from simulator.engine.records import ActivityTimes, GroupTimes, IterationRecord, Recorder, RunOptions, RunResult
+from simulator.engine.records import ActivityTimes, EngineRun, GroupTimes, IterationRecord, RunOptions, RunRecorder
 from simulator.engine.sharing import SharingModel
 from simulator.lowered import LoweredProgram, Phase
 from simulator.program import IntArray
@@ -30,7 +30,7 @@ TaskKey = tuple[int, int, int, int]
 """(group, rank number within the group, task, iteration)."""
 
 
-def run_oracle(program: LoweredProgram, options: RunOptions) -> RunResult:
+def run_oracle(program: LoweredProgram, options: RunOptions) -> EngineRun:
     """Execute all ``options.max_iterations`` of ``program``; ``stop`` and ``observer`` are not used.
 
     Raises:
@@ -141,7 +141,7 @@ class _Oracle:
         self._times = [{n: np.zeros(s, dtype=np.int64) for n in ("start", "end", "waiting")} for s in shapes]
         self._room = ControlRoom(self._env, program, options.controllers, self)
 
-    def run(self) -> RunResult:
+    def run(self) -> EngineRun:
         lanes = [self._env.process(p) for p in self._processes()]
         self._room.open()
         finished = self._env.all_of(lanes)
@@ -149,7 +149,7 @@ class _Oracle:
             if self._env.peek() == float("inf"):
                 raise DeadlockError("deadlock: nothing can go on")
             self._env.step()
-        recorder = Recorder(np.concatenate([g.ranks for g in self._program.groups]), self._options.keep_last)
+        recorder = RunRecorder(np.concatenate([g.ranks for g in self._program.groups]), self._options.keep_last)
         for iteration in range(self._options.max_iterations):
             recorder.add(self._record(iteration))
         return recorder.result()

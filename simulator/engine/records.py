@@ -91,7 +91,7 @@ class IterationRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class RunResult:
+class EngineRun:
     """Times of a run; the run starts at 0.
 
     Attributes:
@@ -114,7 +114,7 @@ class RunResult:
         return len(self.iteration_end_ps)
 
 
-class Recorder:
+class RunRecorder:
     """Collects finished iterations: totals of all, full records of the last few."""
 
     def __init__(self, ranks: IntArray, keep_last: int | None) -> None:
@@ -145,9 +145,9 @@ class Recorder:
         if self._keep is not None:
             del self._records[: max(0, len(self._records) - self._keep)]
 
-    def result(self) -> RunResult:
+    def result(self) -> EngineRun:
         """All that was recorded."""
-        return RunResult(
+        return EngineRun(
             ranks=self._ranks,
             iteration_end_ps=np.array(self._ends, dtype=np.int64),
             rank_end_ps=np.stack(self._rank_ends),

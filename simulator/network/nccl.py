@@ -184,7 +184,7 @@ class NcclTransport:
         return latency.starts * base * self.factors.base / self.message_speed
 
     def own_seconds(self, latency: Latency, protocol: str) -> float:
-        """As many hops inside a node."""
+        """Seconds of as many hops inside a node."""
         hops = latency.near_hops + latency.paced_hops + latency.network_hops
         return hops * self._near_hop_s(latency, protocol) / self.message_speed
 

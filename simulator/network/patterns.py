@@ -102,7 +102,7 @@ class AllPairs:
         return _uneven(self.send_bytes, self.receive_weights, grouping)
 
     def messages(self, block: Block) -> Messages:
-        """To every member its share."""
+        """A message to every member with its share."""
         if self.peer_bytes is not None:
             sender, receiver = (place.reshape(1, -1) for place in np.indices((block.size, block.size)))
             return (Direct(sender, receiver, self.peer_bytes.reshape(len(self.peer_bytes), -1)),)
@@ -329,7 +329,7 @@ class Together:
 
 
 @dataclass(frozen=True, slots=True)
-class Nothing:
+class NoTraffic:
     """A stage that moves nothing: a barrier's."""
 
     on_rails: bool = True
@@ -347,4 +347,4 @@ class Nothing:
         return ()
 
 
-NOTHING = Nothing()
+NO_TRAFFIC = NoTraffic()

@@ -360,3 +360,12 @@ def test_of_a_measurement_on_a_gpu_the_iteration_alone_is_validated(measured, tm
         "iteration"
     }
     assert (tmp_path / "page.html").is_file()
+
+
+def test_a_validated_measurement_is_a_table(measured):
+    import dlrmsim
+
+    found = dlrmsim.validate_measured(measured[0], cluster="zen5_2_cores")
+    iteration = found.table.set_index("metric").loc["iteration"]
+    assert iteration["error_pct"] == found.iteration_error_pct[str(measured[0])]
+    assert set(found.statistics["metric"]) == set(found.table["metric"]) > {"iteration"}

@@ -22,6 +22,7 @@ ROOMS = (
     "validation",
     "trainer",
     "dlrmsim",
+    "benchmarks",
 )
 
 EXCLUDED: tuple[str, ...] = ()
@@ -166,8 +167,8 @@ def test_pages_report_measure_and_predict_but_do_not_tell(pages):
     assert tells_per_1000(list(pages.values())) <= MOST_TELLS
 
 
-def test_docstrings_of_constants_begin_with_what_the_constant_is(docstrings):
-    assert matching(PREPOSITION, [d for d in docstrings if d.constant]) == []
+def test_docstrings_begin_with_a_noun_or_a_verb_and_not_with_a_preposition(docstrings):
+    assert matching(PREPOSITION, docstrings) == []
 
 
 def test_docstrings_begin_with_a_noun_or_a_verb_and_not_with_a_clause(docstrings):
@@ -200,6 +201,48 @@ def test_pages_have_no_sentences_of_a_private_english(pages):
     assert found == []
 
 
+RAISED = re.compile(r"(Error|\bproblem|\.error)$")
+"""Calls that make an error of a wrong input."""
+
+
+def text_of(node: ast.AST) -> str:
+    """Text of a string or f-string, with ``{}`` for values; empty for anything else."""
+    match node:
+        case ast.Constant(value=str(text)):
+            return text
+        case ast.JoinedStr(values=parts):
+            return "".join(text_of(part) or "{}" for part in parts)
+    return ""
+
+
+def messages_of(source: str) -> tuple[list[str], list[str]]:
+    """Help texts of options, and texts of errors."""
+    calls = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call)]
+    helps = [text_of(of.value) for call in calls for of in call.keywords if of.arg == "help"]
+    raised = [call for call in calls if RAISED.search(ast.unparse(call.func))]
+    parts = [part for call in raised for part in (*call.args, *(of.value for of in call.keywords))]
+    return [text for text in helps if text], [text for part in parts if (text := text_of(part))]
+
+
+@pytest.fixture(scope="module")
+def messages():
+    sources = [path.read_text() for room in ROOMS for path in sorted((ROOT / room).rglob("*.py"))]
+    helps, errors = zip(*map(messages_of, sources), strict=True)
+    return [text for of in helps for text in of], [text for of in errors for text in of]
+
+
+def test_help_begins_with_a_noun_or_a_verb(messages):
+    helps, _ = messages
+    assert len(helps) > 100
+    assert [text for text in helps if PREPOSITION.match(text) or CLAUSE.match(text)] == []
+
+
+def test_help_and_errors_have_no_words_of_a_private_english(messages):
+    assert len(messages[1]) > 500
+    patterns = (TELL, *PRIVATE)
+    assert [text for texts in messages for text in texts if any(pattern.search(text) for pattern in patterns)] == []
+
+
 BAD = '''
 SHARE = 0.5
 """Of a core that two who want it have."""
@@ -227,3 +270,5 @@ def test_the_patterns_find_what_they_are_for():
     assert not only_repeats("width", "of a row, bytes.", function.types["width"])
     assert FRAGMENT.match("of a row, bytes.")
     assert tells_per_1000(["a b c told"]) == 250.0
+    wrong = 'Option(help="Of it."); raise InputError(f"{name} tells", expected="one anew")'
+    assert messages_of(wrong) == (["Of it."], ["{} tells", "one anew"])

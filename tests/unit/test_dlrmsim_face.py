@@ -74,6 +74,33 @@ def test_type_checkers_know_every_verb(tmp_path):
     assert [text for text in revealed if re.search(r"\bAny\b", text)] == []
 
 
+DOCUMENTS = {"summary", "to_dict"}
+"""Attributes that are a JSON document: the content of a written file, or what the command prints with ``--json``."""
+
+
+def attributes_of(result: type) -> list[str]:
+    """Public fields, properties and methods of a result."""
+    return [name for name in dir(result) if not name.startswith("_")]
+
+
+def test_type_checkers_know_every_part_of_a_result(tmp_path):
+    """Data are dataclasses, tables or plain values; only JSON documents hold values of any type."""
+    file = tmp_path / "results.py"
+    parts = [(result_of(verb), name) for verb in VERBS for name in attributes_of(getattr(dlrmsim, result_of(verb)))]
+    lines = [
+        f"def part_{n}(found: dlrmsim.{of}) -> None:\n    reveal_type(found.{name})"
+        for n, (of, name) in enumerate(parts)
+    ]
+    file.write_text("import dlrmsim\n" + "\n".join(lines) + "\n", encoding="utf-8")
+    command = [sys.executable, "-m", "mypy", "--config-file", str(ROOT / "pyproject.toml"), str(file)]
+    shown = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    revealed = re.findall(r'note: Revealed type is "(.*)"', shown.stdout)
+    assert len(revealed) == len(parts) > 60, shown.stdout + shown.stderr
+    loose = re.compile(r"\b(Any|object|dict)\b")
+    found = zip(parts, revealed, strict=True)
+    assert [(*part, text) for part, text in found if loose.search(text) and part[1] not in DOCUMENTS] == []
+
+
 def test_settings_beside_a_resolved_scenario_are_refused():
     with pytest.raises(InputError, match="resolved already"):
         dlrmsim.check(dlrmsim.load_scenario("mlperf_dlrm_v1"), settings=["nodes=2"])
@@ -90,6 +117,23 @@ def test_a_sweep_is_a_table(tmp_path):
     found = dlrmsim.sweep("mlperf_dlrm_v1", over="nodes=1,2", workers=1, out=tmp_path / "sweep")
     assert found.table["nodes"].tolist() == [1, 2]
     assert found.table["efficiency"].iloc[0] == 1.0
+    assert [point["nodes"] for point in found.to_dict()["points"]] == [1, 2]
+
+
+def test_a_check_has_size_and_memory():
+    found = dlrmsim.check("mlperf_dlrm_v1")
+    assert found.size.runs > 1
+    assert found.memory.fits
+    assert found.to_dict()["size"]["memory_bytes"] == found.size.memory_bytes
+
+
+def test_a_validation_is_a_table_of_cases_and_one_of_suites():
+    found = dlrmsim.validate(["fdr_allreduce", "aries_alltoall"], workers=1)
+    assert len(found.table) == len(found.cases) > 10
+    errors = 100 * (found.table["predicted"] / found.table["measured"] - 1)
+    assert found.table["error_pct"].to_numpy() == pytest.approx(errors.to_numpy())
+    assert found.statistics["suite"].tolist() == ["fdr_allreduce", "aries_alltoall"]
+    assert found.statistics["mape_pct"].tolist() == [suite["mape_pct"] for suite in found.to_dict()["suites"]]
 
 
 def test_a_sweep_over_several_keys_is_a_table_with_a_column_each(tmp_path):

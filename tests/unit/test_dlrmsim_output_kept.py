@@ -39,7 +39,7 @@ def validated(folder, **options):
     text = "".join(CASE.format(batch=batch) for batch in (8192, 16384))
     (folder / "sizes.yaml").write_text(CASES.format(cases=text))
     found = dlrmsim.validate(folder / "sizes.yaml", workers=1, out=folder / "page.html", **options)
-    return found, json.dumps(found.suites) + (folder / "page.html").read_text()
+    return found, json.dumps(found.to_dict()) + (folder / "page.html").read_text()
 
 
 def swept(folder, **options):
@@ -112,7 +112,7 @@ def test_a_sweep_over_several_keys_goes_on_with_other_combinations(tmp_path):
         dlrmsim.sweep("mlperf_dlrm_v1", over=more, progress=InterruptAt(3), **less)
     again = dlrmsim.sweep("mlperf_dlrm_v1", over=more, **less)
     assert again.taken_over == 2, "results that were there when the third stage was interrupted"
-    assert [row["status"] for row in again.rows] == ["ok"] * 4
+    assert again.table["status"].tolist() == ["ok"] * 4
 
 
 def test_another_version_takes_nothing_over(tmp_path, monkeypatch):

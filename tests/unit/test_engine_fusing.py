@@ -9,7 +9,7 @@ from inputs.errors import DeadlockError
 from simulator.engine import RunOptions, run
 from simulator.engine.oracle import run_oracle
 from simulator.lowered import Activity, ConstantDurations, FusedCalls, LoweredGroup, LoweredProgram, phase
-from simulator.operators import Nothing
+from simulator.operators import Marker
 from simulator.program import ProgramBuilder, Stream
 
 BOTH = pytest.mark.parametrize("execute", [run, run_oracle])
@@ -20,9 +20,9 @@ def job(ready_ps, sizes, *, fusion=100, cycle=0, negotiation=0, copy=0.0, ranks=
     ready = np.broadcast_to(np.asarray(ready_ps).reshape(len(sizes), -1), (len(sizes), ranks))
     waits = [f"wait{n}" for n in range(len(sizes))]
     builder = ProgramBuilder("g", np.arange(ranks), [*waits, Stream("fused", "fuse")])
-    tasks = [builder.task(name, name, Nothing()) for name in waits]
+    tasks = [builder.task(name, name, Marker()) for name in waits]
     for number, task in enumerate(tasks):
-        builder.task(f"call{number}", "fused", Nothing(), after=[task])
+        builder.task(f"call{number}", "fused", Marker(), after=[task])
     count = len(sizes)
     known = [Activity(f"{size} B", (phase(5, size, [0]),)) for size in (128, 256)]
     own = [Activity(f"call{n}", (phase(0, 1, [0]),)) for n in range(count)]
@@ -117,8 +117,8 @@ def test_iterations_follow_each_other(execute) -> None:
 @BOTH
 def test_a_rank_that_never_comes_is_a_deadlock(execute) -> None:
     builder = ProgramBuilder("g", [0, 1], ["s", Stream("fused", "fuse")])
-    first = builder.task("first", "s", Nothing())
-    call = builder.task("call", "fused", Nothing(), after=[first])
+    first = builder.task("first", "s", Marker())
+    call = builder.task("call", "fused", Marker(), after=[first])
     builder.depend(first, call)
     group = LoweredGroup.with_rows(
         builder.build(), ConstantDurations(np.zeros((2, 1), dtype=np.int64)), {1: np.zeros(2, dtype=np.int64)}

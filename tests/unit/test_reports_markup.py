@@ -1,6 +1,6 @@
 """Markup: data is escaped exactly once, whatever it holds."""
 
-from reports.markup import Cell, Row, number, strong, table
+from reports.markup import Cell, TableRow, number, strong, table
 from reports.numbers import percent, rate_in_words, seconds
 from reports.page import script_json
 
@@ -8,7 +8,7 @@ HOSTILE = '<script>alert("x")</script> & {} $title'
 
 
 def test_plain_text_in_tables_is_escaped():
-    html = table(("name",), [Row((Cell(HOSTILE),)), Row((HOSTILE,))])
+    html = table(("name",), [TableRow((Cell(HOSTILE),)), TableRow((HOSTILE,))])
     assert "<script>" not in html
     assert html.count("&lt;script&gt;") == 2
 
@@ -18,7 +18,7 @@ def test_strong_escapes_the_template_and_the_values_and_leaves_braces_in_values_
 
 
 def test_numbers_sort_by_their_value_not_their_text():
-    assert 'data-value="12.5"' in table(("t",), [Row((number("12.5 ms", 12.5),))])
+    assert 'data-value="12.5"' in table(("t",), [TableRow((number("12.5 ms", 12.5),))])
 
 
 def test_json_cannot_end_its_script_element():

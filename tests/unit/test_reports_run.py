@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from reports.markup import Section
+from reports.markup import PageSection
 from reports.run_report import render_run, run_sections
 from reports.sections.timeline import embedded_ranks
 from tests.reports_sample import sample_findings
@@ -43,7 +43,7 @@ def payload_of(page: str) -> dict:
     return json.loads(re.search(r'id="payload">(.*?)</script>', page, re.DOTALL)[1])
 
 
-def section(findings, anchor: str) -> Section:
+def section(findings, anchor: str) -> PageSection:
     return next(s for s in run_sections(findings) if s.anchor == anchor)
 
 

@@ -50,4 +50,4 @@ def test_a_note_is_among_the_warnings_of_a_run_and_of_its_check(tmp_path):
     settings = ["cluster=gb200_nvl72"]
     (note,) = load_scenario(JOB, settings).notes
     assert note in dlrmsim.run(JOB, settings=settings, report=False, out=tmp_path / "a").warnings
-    assert note in dlrmsim.check(JOB, settings=settings).estimate["warnings"]
+    assert note in dlrmsim.check(JOB, settings=settings).warnings

@@ -23,13 +23,13 @@ LARGEST = ["world_size=262144", "workload.global_batch_size=2621440"]
     "name", ["criteo_small", "mlperf_dlrm_v1", "mlperf_dlrm_dcnv2", "synthetic_jumbo", "zionex_f_128"]
 )
 def test_the_size_before_planning_is_near_that_of_the_task_graph(name):
-    expected, found = expected_size(load_scenario(name)), check(load_scenario(name))["size"]
-    assert expected["tasks_per_iteration"] == pytest.approx(found["tasks_per_iteration"], rel=0.25)
-    assert expected["iterations"] == found["iterations"]
+    expected, found = expected_size(load_scenario(name)), check(load_scenario(name)).size
+    assert expected.tasks_per_iteration == pytest.approx(found.tasks_per_iteration, rel=0.25)
+    assert expected.iterations == found.iterations
 
 
 def test_every_shipped_scenario_has_an_expected_size():
-    assert all(expected_size(load_scenario(name))["memory_bytes"] > 0 for name in CATALOG.names())
+    assert all(expected_size(load_scenario(name)).memory_bytes > 0 for name in CATALOG.names())
 
 
 @pytest.mark.parametrize(

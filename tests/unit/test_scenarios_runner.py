@@ -145,7 +145,7 @@ def test_copies_that_do_not_fit_are_not_told_to_take_more_nodes():
 def test_fitted_copies_fill_the_memory():
     """The planner counts gradients as the memory report does, so the fit leaves at most 2 % empty."""
     settings = ["workload.sharding.planner=data_parallel", "workload.rows_scaling=fit"]
-    hbm = check(load_scenario("mlperf_dlrm_v1", settings))["memory"]["hbm"]
+    hbm = check(load_scenario("mlperf_dlrm_v1", settings)).to_dict()["memory"]["hbm"]
     assert 0.98 * hbm["capacity_bytes"] < hbm["max_bytes"] <= hbm["capacity_bytes"]
 
 
@@ -158,20 +158,20 @@ def test_a_batch_that_fills_a_rank_is_said_before_planning():
 def test_the_estimate_counts_the_totals_of_every_iteration():
     """48 bytes per rank and iteration: 900,000 iterations on 8 ranks are 346 MB."""
     few, many = (
-        check(load_scenario("mlperf_dlrm_v1", [f"run.iterations={n}"]))["size"]["memory_bytes"] for n in (100, 900100)
+        check(load_scenario("mlperf_dlrm_v1", [f"run.iterations={n}"])).size.memory_bytes for n in (100, 900100)
     )
     assert many - few == 900000 * 8 * 48
 
 
 def test_check_gives_the_memory_of_the_run(mlperf):
-    assert check(load_scenario("mlperf_dlrm_v1"))["memory"] == mlperf.summary["memory"]
+    assert check(load_scenario("mlperf_dlrm_v1")).to_dict()["memory"] == mlperf.summary["memory"]
 
 
 def test_check_estimates_the_rank_tasks_of_the_run(mlperf):
-    size = check(load_scenario("mlperf_dlrm_v1"))["size"]
+    size = check(load_scenario("mlperf_dlrm_v1")).size
     program = mlperf.graph.programs[0]
-    assert size["rank_tasks_per_iteration"] == program.task_count * 8
-    assert size["iterations"] == pytest.approx(mlperf.summary["iterations"], abs=1)
+    assert size.rank_tasks_per_iteration == program.task_count * 8
+    assert size.iterations == pytest.approx(mlperf.summary["iterations"], abs=1)
 
 
 def test_a_run_larger_than_this_machine_is_refused_with_the_estimate(monkeypatch):

@@ -18,8 +18,8 @@ from simulator.operators import (
     Gemm,
     HostWork,
     Interaction,
+    Marker,
     Misses,
-    Nothing,
 )
 
 RATE = load_cluster("zionex").node.gpu.embedding_bytes_per_s
@@ -116,7 +116,7 @@ def test_no_kernel_is_shorter_than_the_floor_and_no_work_is_no_kernel(a100):
 
 def test_host_work_is_launches_times_the_framework_launch(a100):
     assert a100.duration_s(HostWork(launches=3, seconds=2e-6)) == pytest.approx(17e-6)
-    assert a100.duration_s(Nothing()) == 0.0
+    assert a100.duration_s(Marker()) == 0.0
 
 
 @pytest.mark.parametrize(

@@ -11,14 +11,14 @@ import simulator.engine.units_memory as memory_module
 from simulator.engine import RunOptions, UnitsMemory, run
 from simulator.equality import same
 from simulator.lowered import Activity, ConstantDurations, LoweredGroup, LoweredProgram, phase
-from simulator.operators import Nothing
+from simulator.operators import Marker
 from simulator.program import ProgramBuilder
 
 
 def program(work_ps=7, duration_ps=3, share=1.0):
     builder = ProgramBuilder("g", np.arange(2), ["a", "b"])
-    first = builder.task("first", "a", Nothing())
-    builder.task("meet", "b", Nothing(), after=[first])
+    first = builder.task("first", "a", Marker())
+    builder.task("meet", "b", Marker(), after=[first])
     group = LoweredGroup.with_rows(
         builder.build(), ConstantDurations(np.array([[duration_ps], [0]])), {1: np.zeros(2, dtype=np.int64)}
     )

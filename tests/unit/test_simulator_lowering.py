@@ -22,7 +22,7 @@ from simulator.operators import (
     EmbeddingLookup,
     Gemm,
     HostWork,
-    Nothing,
+    Marker,
 )
 from simulator.program import ProgramBuilder, TaskGraph
 from tests.network_machines import changed, pcie_box, through_host
@@ -57,7 +57,7 @@ def values(lowering, iteration=0):
 
 def test_durations_are_rounded_once_to_picoseconds(zionex):
     machine = build_machine(zionex, 8, launch_s=5e-6)
-    lowering = lower(graph_of(8, HostWork(launches=1), Elementwise(1e9, 1e9), Nothing()), machine)
+    lowering = lower(graph_of(8, HostWork(launches=1), Elementwise(1e9, 1e9), Marker()), machine)
     expected = np.floor(machine.compute.duration_s(Elementwise(1e9, 1e9)) * 1e12 + 0.5)
     assert values(lowering).tolist() == [[5_000_000], [int(expected)], [0]]
     assert values(lowering).dtype == np.int64
@@ -164,7 +164,7 @@ def test_a_straggler_computes_slower_and_only_computes(zionex):
     assert len(np.unique(np.delete(got[0], 2))) == 1
     assert np.all(got[1] == 5_000_000)
     with pytest.raises(InputError, match="straggler_ranks"):
-        lower(graph_of(8, Nothing()), machine, variation=Variation(straggler_ranks=(8,)))
+        lower(graph_of(8, Marker()), machine, variation=Variation(straggler_ranks=(8,)))
 
 
 def everything():
@@ -254,9 +254,9 @@ def test_imbalance_evens_the_sizes_of_instances_out(zionex):
 def test_unknown_classes_and_missing_ranks_are_refused(zionex):
     machine = build_machine(zionex, 8, launch_s=5e-6)
     with pytest.raises(InputError, match="NVLink"):
-        lower(graph_of(8, Nothing()), machine, improve={"NVLINK": 1.1})
+        lower(graph_of(8, Marker()), machine, improve={"NVLINK": 1.1})
     with pytest.raises(ProgramError, match="rank"):
-        lower(graph_of(16, Nothing()), machine)
+        lower(graph_of(16, Marker()), machine)
     assert "imbalance" in BOUND_CLASSES
 
 

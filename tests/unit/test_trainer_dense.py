@@ -5,8 +5,8 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from tests.trainer_jobs import DIM, FEATURES, TABLES, graded, model, scenario, whole_tables, write  # noqa: E402 - needs torch
-from trainer.buckets import GradientBuckets  # noqa: E402
-from trainer.dense import Columns, DensePart  # noqa: E402
+from trainer.buckets import BucketedGradients  # noqa: E402
+from trainer.dense import Columns, DenseModule  # noqa: E402
 from trainer.job import read_job  # noqa: E402
 from trainer.model import RankModel  # noqa: E402
 
@@ -15,7 +15,7 @@ CPU = torch.device("cpu")
 
 
 def dense_part(tmp_path, **changes):
-    return DensePart(read_job(write(tmp_path, scenario(1, model=model(**changes)))), CPU)
+    return DenseModule(read_job(write(tmp_path, scenario(1, model=model(**changes)))), CPU)
 
 
 def inputs():
@@ -95,14 +95,14 @@ def test_layers_share_one_buffer_and_weights_depend_on_the_seed_alone(tmp_path):
     one.flat.zero_()
     assert not any(p.any() for layer in one.layers for p in layer.parameters)
     again = read_job(write(tmp_path / "3", scenario(1) | {"variation": {"seed": 8}}))
-    assert not torch.equal(DensePart(again, CPU).flat, other.flat)
+    assert not torch.equal(DenseModule(again, CPU).flat, other.flat)
 
 
 def test_buckets_are_those_that_the_simulator_counts(tmp_path):
     job = read_job(write(tmp_path, scenario(1)))
-    part = DensePart(job, CPU)
+    part = DenseModule(job, CPU)
     copied = [57 * 8]
-    buckets = GradientBuckets(job, part.layers, copied, CPU)
+    buckets = BucketedGradients(job, part.layers, copied, CPU)
     assert [opened.bucket for opened in buckets._open] == list(job.job.buckets)
     assert buckets.dense.numel() == part.flat.numel()
     assert buckets.copied.numel() == sum(copied)

@@ -10,9 +10,9 @@ torch = pytest.importorskip("torch")
 from trainer import embeddings as embeddings_module  # noqa: E402 - needs torch
 from trainer import lookups as lookups_module  # noqa: E402 - needs torch
 from trainer.embeddings import BlockTable  # noqa: E402 - needs torch
-from trainer.layout import Block, Piece  # noqa: E402 - needs torch
+from trainer.layout import Piece, ShardBlock  # noqa: E402 - needs torch
 from trainer.lookups import make_lookups, row_gradients, stable_order  # noqa: E402
-from trainer.optimizers import LEARNING_RATE, DenseOptimizer, TableOptimizer  # noqa: E402
+from trainer.optimizers import LEARNING_RATE, BufferOptimizer, TableOptimizer  # noqa: E402
 
 ROWS, DIM = 23, 6
 
@@ -35,7 +35,7 @@ def autograd_gradient(values, lengths, gradient, rows=ROWS):
 
 def test_weights_are_drawn_or_repeat_themselves(monkeypatch):
     monkeypatch.setattr(embeddings_module, "REPEATED_VALUES", 8 * DIM)
-    block = Block((Piece(0, ROWS, DIM, 0, ROWS, 0, DIM, "fp32", (0,)),))
+    block = ShardBlock((Piece(0, ROWS, DIM, 0, ROWS, 0, DIM, "fp32", (0,)),))
     drawn, repeated = (BlockTable(block, 7, torch.device("cpu"), repeated=some).weight for some in (False, True))
     assert len(drawn.unique()) == ROWS * DIM
     assert torch.equal(repeated[:8], drawn[:8])
@@ -124,7 +124,7 @@ def test_weights_of_16_bits_are_updated_in_fp32_and_rounded(dtype):
 def test_the_dense_optimizer_is_torch_optims(kind, make):
     start, draw = torch.randn(50, generator=torch.Generator().manual_seed(2)), torch.Generator().manual_seed(3)
     ours, theirs, gradient = start.clone(), start.clone().requires_grad_(), torch.zeros(50)
-    optimizer, reference = DenseOptimizer(kind, [(ours, gradient)]), make([theirs], lr=LEARNING_RATE[kind])
+    optimizer, reference = BufferOptimizer(kind, [(ours, gradient)]), make([theirs], lr=LEARNING_RATE[kind])
     for _ in range(4):
         gradient.copy_(torch.randn(50, generator=draw))
         theirs.grad = gradient.clone()

@@ -47,7 +47,7 @@ def test_errors_are_those_of_a_job(tmp_path):
     """150 us of launch are on every row; of large ones, what is left is predicted within a few per cent."""
     found = calibrated(tmp_path, made([(1, 4), (1, 8)], add_s=150e-6))
     assert found.fitted.launch_s["lab"].value == pytest.approx(150e-6, rel=0.2)
-    assert {g["sizes"]: g["median_pct"] for g in found.groups}["1 MiB and more"] < 10
+    assert {g.sizes: g.median_pct for g in found.groups}["1 MiB and more"] < 10
 
 
 def test_no_launch_is_longer_than_a_few_hundred_microseconds(tmp_path):
@@ -89,7 +89,7 @@ def test_points_inside_a_node_stay_where_only_nodes_were_timed(tmp_path):
 def test_the_largest_world_is_predicted_by_the_others(tmp_path):
     found = calibrated(tmp_path, made([(2, 1), (4, 1), (8, 1)], ops=("all_gather",)))
     assert (found.unseen.nodes, found.unseen.ranks_per_node) == (8, 1)
-    assert all(group["median_pct"] < 5 for group in found.unseen.groups)
+    assert all(group.median_pct < 5 for group in found.unseen.groups)
     assert calibrated(tmp_path, made([(8, 1)], ops=("all_gather",))).unseen is None
 
 

@@ -63,7 +63,7 @@ def test_usual_costs_have_amounts_that_models_count(threads):
     known = _usual_costs(threads)
     assert set(known) == set(AMOUNTS) - {"batched"}
     for kind, costs in known.items():
-        assert set(costs) <= AMOUNTS[kind]
+        assert set(costs) <= set(AMOUNTS[kind].names())
         assert all(seconds is None or 0.0 < seconds < 1e-2 for seconds in costs.values())
 
 

@@ -96,7 +96,7 @@ def test_a_call_costs_what_it_costs_within_an_iteration():
     both = fit([*in_jobs, *by_themselves], CACHES)["gemm"].seconds_per
     assert both["call"] == pytest.approx(1e-4, rel=0.02)
     assert both["flop"] == pytest.approx(1e-11, rel=0.02)
-    assert set(both) <= set(amounts_of(gemms(1)[0], CACHES))
+    assert set(both) <= set(amounts_of(gemms(1)[0], CACHES).names())
     assert fit(by_themselves, CACHES)["gemm"].seconds_per["call"] == pytest.approx(1e-5, rel=0.02)
 
 

@@ -14,7 +14,7 @@ from simulator.operators import (
     EmbeddingUpdate,
     Gemm,
     HostWork,
-    Nothing,
+    Marker,
     touched_bytes,
 )
 from tests.host_machines import costs, host, kernels
@@ -197,5 +197,5 @@ def test_a_rank_that_is_alone_copies_what_it_would_send():
     pooled = by_name["column_output_dist_forward"]
     assert isinstance(pooled, Copy)
     assert pooled.bytes == by_name["column_output_dist_backward"].bytes
-    assert isinstance(by_name["gradient_all_reduce_0"], Nothing)
+    assert isinstance(by_name["gradient_all_reduce_0"], Marker)
     assert set(found.stream_of.tolist()) == {0}

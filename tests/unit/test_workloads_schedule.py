@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from simulator.operators import Category, CollectiveCall, HostWork, Nothing
+from simulator.operators import Category, CollectiveCall, HostWork, Marker
 from simulator.program import Program
 from tests.pipeline_jobs import MODEL, read_at, small_plan, small_program, small_settings
 from workloads.dlrm.iteration.memory import bytes_beside_tables, memory_per_rank
@@ -21,10 +21,10 @@ def test_lags_in_passes_become_lags_in_iterations() -> None:
     """Pass p of iteration i waits for what is so many passes before, in the same or an earlier iteration."""
     builder = PassBuilder(np.arange(1), ("s",), passes=3)
     for number in range(3):
-        task = builder.task("a", "s", Nothing(), section="x")
+        task = builder.task("a", "s", Marker(), section="x")
         builder.depend(task, "a", lag=4)
         if builder.last_pass:
-            builder.task("end", "s", Nothing(), section="x")
+            builder.task("end", "s", Marker(), section="x")
         builder.depend(task, "end", lag=1)
         if number < 2:
             builder.next_pass()
@@ -37,14 +37,14 @@ def test_lags_in_passes_become_lags_in_iterations() -> None:
 
 def test_waiting_for_what_no_pass_does_is_a_fault() -> None:
     builder = PassBuilder(np.arange(1), ("s",), passes=1)
-    builder.depend(builder.task("a", "s", Nothing(), section="x"), "typo", lag=1)
+    builder.depend(builder.task("a", "s", Marker(), section="x"), "typo", lag=1)
     with pytest.raises(KeyError, match="typo"):
         builder.build()
 
 
 def test_waiting_for_a_later_pass_is_a_fault() -> None:
     builder = PassBuilder(np.arange(1), ("s",), passes=2)
-    task = builder.task("a", "s", Nothing(), section="x")
+    task = builder.task("a", "s", Marker(), section="x")
     with pytest.raises(ValueError, match="later pass"):
         builder.depend(task, "a", lag=-1)
 

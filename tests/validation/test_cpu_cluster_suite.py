@@ -9,7 +9,7 @@ import yaml
 
 from dlrmsim.verbs.validate import validate
 from validation.fits.framework_fit import calibration_of, fit_framework
-from validation.suites.predict import Job, inputs_of
+from validation.suites.predict import SuiteJob, inputs_of
 from validation.suites.suite import load_suite
 from workloads.graph.framework import load_framework
 
@@ -68,7 +68,7 @@ def test_the_fit_reproduces():
 
 def test_the_rule_picks_iteration_times_on_at_most_8_ranks_whose_source_was_seen_or_quoted():
     suite = load_suite("cpu_cluster_dlrm")[1]
-    jobs = {case.id: Job.of(case.scenario, case.set) for case in suite.cases}
+    jobs = {case.id: SuiteJob.of(case.scenario, case.set) for case in suite.cases}
     roles = {
         case.id: suite.role(inputs_of(jobs[case.id].resolved(), jobs[case.id]) | case.inputs) for case in suite.cases
     }

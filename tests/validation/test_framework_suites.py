@@ -13,7 +13,7 @@ from dlrmsim.verbs.calibrate_frameworks import MOST_CONSTANTS, calibrate_framewo
 from dlrmsim.verbs.validate import validate
 from scenarios.resolve import load_scenario
 from validation.fits.framework_fit import calibration_of
-from validation.suites.predict import Job
+from validation.suites.predict import SuiteJob
 from validation.suites.suite import load_suite
 from workloads.graph.framework import Constant, load_framework
 
@@ -45,7 +45,7 @@ def test_every_row_of_the_public_benchmarks_is_a_case_with_its_value_or_excluded
 def test_profiles_with_at_most_four_fitted_constants() -> None:
     """All cases of the suites use one of them, and what is fitted is named in the profile."""
     cases = [case for name in SUITES for case in load_suite(name)[1].cases]
-    used = {Job.of(case.scenario, case.set).resolved().framework.name for case in cases}
+    used = {SuiteJob.of(case.scenario, case.set).resolved().framework.name for case in cases}
     assert used == {*PROFILES, *CARRIED_OVER}
     for name in PROFILES:
         profile = load_framework(name)

@@ -1,6 +1,9 @@
 """Accuracy on the shipped record: half of its jobs fit the spec, the other half is predicted.
 
-The bounds are today's errors, rounded up; `python -m benchmarks host_laws` prints these.
+The bounds are today's errors, 8.62 and 27.95 %, rounded up to the next half point that is out of reach of libraries:
+`python -m benchmarks host_laws` prints the errors. BLAS for other CPUs (Prescott to AVX-512) moves the eighth digit.
+Fitted constants keep three digits, and a fit that ends half a unit of the last one away moves collectives by up to 0.09
+points (`shared_wait_s`).
 """
 
 import numpy as np
@@ -14,7 +17,7 @@ from validation.host.record import HostRecord
 from validation.suites.errors import statistics
 
 pytestmark = pytest.mark.slow
-ITERATIONS_PCT, COLLECTIVES_PCT = 9.0, 28.0
+ITERATIONS_PCT, COLLECTIVES_PCT = 9.0, 28.5
 """Largest mean absolute errors of predicted jobs, per cent."""
 
 

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from validation.fits.framework_fit import calibration_of
-from validation.suites.predict import Job, inputs_of
+from validation.suites.predict import SuiteJob, inputs_of
 from validation.suites.suite import load_suite
 
 MEASURED = Path(__file__).parents[3] / "shared" / "measured" / "tf_cnn_data_parallel.yaml"
@@ -25,13 +25,13 @@ def test_every_published_rate_is_a_case_with_its_value_or_excluded() -> None:
     assert set(rows) <= set(cases) | excluded
     for name, case in cases.items():
         assert case.measured == rows[name]["value"], name
-        assert Job.of(case.scenario, case.set).resolved().world_size == rows[name]["ranks"], name
+        assert SuiteJob.of(case.scenario, case.set).resolved().world_size == rows[name]["ranks"], name
 
 
 def test_the_profile_is_fitted_on_one_gpu_and_no_more_than_8_are_calibration() -> None:
     assert {found.resolved.world_size for found in calibration_of("tensorflow", ("tf_one_gpu",))} == {1}
     _, suite = load_suite("tf_data_parallel")
     for case in suite.cases:
-        job = Job.of(case.scenario, case.set)
+        job = SuiteJob.of(case.scenario, case.set)
         inputs = inputs_of(job.resolved(), job)
         assert (suite.role(inputs) == "calibration") == (inputs["world_size"] <= 8), case.id

@@ -13,7 +13,7 @@ import numpy as np
 
 from simulator.program import IntArray
 from traces.kineto.device_work import DeviceWork
-from traces.kineto.events import Kind, RankTrace
+from traces.kineto.events import EventKind, RankTrace
 from traces.kineto.stream_waits import WAITS
 
 QUEUE_ENTRIES = 1024
@@ -42,7 +42,7 @@ class BlockedCalls:
         self._slack_ps = 2 * trace.resolution_ps
         self._usual_ps = self._usual()
         enqueuing = [n for n, name in enumerate(self._events.names) if name in WAITS or name in _RECORDS]
-        calls = np.flatnonzero(np.isin(self._events.name, enqueuing) & (self._events.kind == Kind.RUNTIME))
+        calls = np.flatnonzero(np.isin(self._events.name, enqueuing) & (self._events.kind == EventKind.RUNTIME))
         launches = work.launch[work.launch >= 0]
         self._enqueued_ps = np.sort(self._events.start_ps[np.unique(np.concatenate([launches, calls]))])
 
@@ -52,7 +52,7 @@ class BlockedCalls:
         lengths: dict[int, list[int]] = defaultdict(list)
         known = np.flatnonzero(work.launch >= 0)
         calls = work.launch[known]
-        awaited = (events.kind[work.rows[known]] != Kind.KERNEL) & (
+        awaited = (events.kind[work.rows[known]] != EventKind.KERNEL) & (
             work.end_ps[known] <= events.end_ps[calls] + self._slack_ps
         )
         for call, waited in zip(calls.tolist(), awaited.tolist(), strict=True):
@@ -86,7 +86,7 @@ class BlockedCalls:
 
     def waits_for_its_work(self, call: int, place: int, issue_ps: int) -> bool:
         """Whether a call that launches a copy returns at the end of the copy."""
-        if self._events.kind[self._work.rows[place]] == Kind.KERNEL:
+        if self._events.kind[self._work.rows[place]] == EventKind.KERNEL:
             return False
         return issue_ps < int(self._work.end_ps[place]) <= int(self._events.end_ps[call]) + self._slack_ps
 
@@ -112,7 +112,7 @@ class BlockedCalls:
         """Calls that change the memory map and wait for the device: the last device work ends during the call."""
         events, work = self._events, self._work
         wanted = [n for n, name in enumerate(events.names) if _MEMORY_CALLS.fullmatch(name)]
-        calls = np.flatnonzero(np.isin(events.name, wanted) & (events.kind == Kind.RUNTIME))
+        calls = np.flatnonzero(np.isin(events.name, wanted) & (events.kind == EventKind.RUNTIME))
         waited = []
         for call in calls.tolist():
             given = work.end_ps[work.launched_ps < events.start_ps[call]]

@@ -9,7 +9,7 @@ import numpy as np
 
 from inputs.errors import InputError
 from simulator.program import IntArray
-from traces.kineto.events import Kind, RankTrace
+from traces.kineto.events import EventKind, RankTrace
 
 CLOCK_JUMP_PS = 1_000_000_000
 """1 ms. CUPTI aligns the device's clock with the host's to microseconds; work that starts this much before the call
@@ -93,7 +93,7 @@ def device_work(trace: RankTrace) -> DeviceWork:
 def _launches(trace: RankTrace, rows: IntArray) -> IntArray:
     """The runtime call with the same correlation, -1 for none ``[D]``."""
     events = trace.events
-    calls = np.flatnonzero((events.kind == Kind.RUNTIME) & (events.correlation >= 0))
+    calls = np.flatnonzero((events.kind == EventKind.RUNTIME) & (events.correlation >= 0))
     if not len(calls):
         return np.full(len(rows), -1, dtype=np.int64)
     calls = calls[np.argsort(events.correlation[calls], kind="stable")]

@@ -15,7 +15,7 @@ from simulator.program import IntArray
 from traces.typed import MAX_RANKS
 
 
-class Kind(IntEnum):
+class EventKind(IntEnum):
     """Kind of an event; device events have one of the last three kinds."""
 
     OPERATOR = 0
@@ -26,7 +26,7 @@ class Kind(IntEnum):
     MEMSET = 5
 
 
-DEVICE = int(Kind.KERNEL)
+DEVICE = int(EventKind.KERNEL)
 """The first kind of device work."""
 
 
@@ -53,7 +53,7 @@ class Events:
     Attributes:
         names: distinct names.
         tracks: distinct tracks: (process, thread) of the host, (device, stream) of a device.
-        kind: `Kind` ``[N]``.
+        kind: `EventKind` ``[N]``.
         name: number into ``names`` ``[N]``.
         track: number into ``tracks`` ``[N]``.
         start_ps: start since ``base_ns`` of the trace ``[N]``.

@@ -8,7 +8,7 @@ import numpy as np
 
 from inputs.errors import InputError
 from simulator.program import IntArray
-from traces.kineto.events import Kind, RankTrace
+from traces.kineto.events import EventKind, RankTrace
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ def host_threads(trace: RankTrace) -> tuple[list[Thread], IntArray]:
 def _outermost(trace: RankTrace, rows: IntArray) -> tuple[IntArray, IntArray]:
     """Starts and ends of the stretches in which a thread is inside an operator or a runtime call."""
     events = trace.events
-    working = rows[events.kind[rows] != Kind.ANNOTATION]
+    working = rows[events.kind[rows] != EventKind.ANNOTATION]
     ends = np.maximum.accumulate(events.end_ps[working])
     first = np.flatnonzero(events.start_ps[working] >= np.concatenate([[np.iinfo(np.int64).min], ends[:-1]]))
     return events.start_ps[working][first], ends[np.append(first[1:], len(working)) - 1] if len(working) else ends

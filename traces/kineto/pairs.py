@@ -54,22 +54,22 @@ def _enriched(imported: RankImport, trace: ExecutionTrace | None) -> RankImport:
     if trace is None:
         imported.gaps["Kineto traces without their execution trace"] += 1
         return imported
-    told = [args for _, args in collectives_of(trace, imported.trace.world_size)]
+    traced = [args for _, args in collectives_of(trace, imported.trace.world_size)]
     work = list(imported.tasks.work)
     places = [task for task, own in enumerate(work) if isinstance(own, CollectiveCall)]
     calls = [own for own in work if isinstance(own, CollectiveCall)]
-    if [args.op for args in told] != [call.op for call in calls]:
+    if [args.op for args in traced] != [call.op for call in calls]:
         imported.gaps["execution traces whose collectives are not those of the Kineto trace (left out)"] += 1
         return imported
-    for place, call, args in zip(places, calls, told, strict=True):
+    for place, call, args in zip(places, calls, traced, strict=True):
         work[place] = _call(call, args)
-    groups = {args.group: args for args in told}
+    groups = {args.group: args for args in traced}
     gaps = Counter(imported.gaps)
     gaps[UNKNOWN_SIZE] = sum(
-        args.bytes is None and not np.any(call.bytes) for call, args in zip(calls, told, strict=True)
+        args.bytes is None and not np.any(call.bytes) for call, args in zip(calls, traced, strict=True)
     )
     gaps[UNKNOWN_SPLITS] = sum(
-        args.splits_missing and call.peer_shares is None for call, args in zip(calls, told, strict=True)
+        args.splits_missing and call.peer_shares is None for call, args in zip(calls, traced, strict=True)
     )
     return replace(imported, tasks=replace(imported.tasks, work=tuple(work)), groups=groups, gaps=+gaps)
 

@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 
 from inputs.errors import InputError
-from traces.kineto.events import Kind, RankTrace
+from traces.kineto.events import EventKind, RankTrace
 
 WHOLE = "whole trace"
 """Name of the step that is a whole trace."""
@@ -17,7 +17,7 @@ _STEP = re.compile(r"ProfilerStep#?\s*(\d+)")
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class ProfilerStep:
     """One ``ProfilerStep#k`` of a rank, or its whole trace."""
 
     number: int
@@ -26,7 +26,7 @@ class Step:
     end_ps: int
 
 
-def steps_of(trace: RankTrace, *, whole: bool = False) -> tuple[Step, ...]:
+def steps_of(trace: RankTrace, *, whole: bool = False) -> tuple[ProfilerStep, ...]:
     """The profiler's steps in order.
 
     Args:
@@ -37,13 +37,13 @@ def steps_of(trace: RankTrace, *, whole: bool = False) -> tuple[Step, ...]:
     """
     events = trace.events
     if whole:
-        return (Step(0, WHOLE, int(events.start_ps.min()), int(events.end_ps.max())),)
-    found: dict[int, Step] = {}
+        return (ProfilerStep(0, WHOLE, int(events.start_ps.min()), int(events.end_ps.max())),)
+    found: dict[int, ProfilerStep] = {}
     for name_number, name in enumerate(events.names):
         if match := _STEP.fullmatch(name):
             number = int(match[1])
-            for row in np.flatnonzero((events.name == name_number) & (events.kind == Kind.ANNOTATION)):
-                found[number] = Step(number, name, int(events.start_ps[row]), int(events.end_ps[row]))
+            for row in np.flatnonzero((events.name == name_number) & (events.kind == EventKind.ANNOTATION)):
+                found[number] = ProfilerStep(number, name, int(events.start_ps[row]), int(events.end_ps[row]))
     steps = tuple(found[number] for number in sorted(found))
     if not steps:
         raise InputError(

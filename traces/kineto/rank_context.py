@@ -10,13 +10,13 @@ from simulator.program import IntArray
 from traces.collective_args import CollectiveArgs
 from traces.kineto.blocked_calls import BlockedCalls
 from traces.kineto.device_work import DeviceWork
-from traces.kineto.events import Kind, RankTrace
-from traces.kineto.profiler_steps import Step
+from traces.kineto.events import EventKind, RankTrace
+from traces.kineto.profiler_steps import ProfilerStep
 from traces.rank_tasks import RankTasksBuilder
 
 PS_PER_S = 1e12
 OUTSIDE = "outside the profiler's steps"
-RUNTIME, KERNEL, MEMCPY = int(Kind.RUNTIME), int(Kind.KERNEL), int(Kind.MEMCPY)
+RUNTIME, KERNEL, MEMCPY = int(EventKind.RUNTIME), int(EventKind.KERNEL), int(EventKind.MEMCPY)
 """Kinds as numbers: comparing with the enumeration takes several times as long."""
 
 
@@ -40,7 +40,7 @@ class RankContext:
 
     trace: RankTrace
     builder: RankTasksBuilder
-    steps: tuple[Step, ...]
+    steps: tuple[ProfilerStep, ...]
     device: DeviceWork
     parent: IntArray
     origin_ps: int

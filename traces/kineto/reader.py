@@ -20,18 +20,18 @@ from inputs.errors import InputError
 from simulator.program import IntArray
 from traces.collective_args import KeptArgs, ProcessGroup
 from traces.json_array import JsonArray
-from traces.kineto.events import DEVICE, Events, Interner, Kind, RankTrace, concatenated
+from traces.kineto.events import DEVICE, EventKind, Events, Interner, RankTrace, concatenated
 from traces.kineto.shapes import has_shape
 from traces.typed import UNREAD, Rank, RankCount, rank_in_name, typed, wrong_type
 
 PS_PER_US = 1_000_000
 NS_PER_US = 1_000
 
-_CATEGORIES: Mapping[str, Kind] = {
-    "cpu_op": Kind.OPERATOR, "operator": Kind.OPERATOR, "user_annotation": Kind.ANNOTATION,
-    "cuda_runtime": Kind.RUNTIME, "cuda_driver": Kind.RUNTIME, "runtime": Kind.RUNTIME,
-    "kernel": Kind.KERNEL, "gpu_memcpy": Kind.MEMCPY, "memcpy": Kind.MEMCPY, "gpu_memset": Kind.MEMSET,
-    "memset": Kind.MEMSET,
+_CATEGORIES: Mapping[str, EventKind] = {
+    "cpu_op": EventKind.OPERATOR, "operator": EventKind.OPERATOR, "user_annotation": EventKind.ANNOTATION,
+    "cuda_runtime": EventKind.RUNTIME, "cuda_driver": EventKind.RUNTIME, "runtime": EventKind.RUNTIME,
+    "kernel": EventKind.KERNEL, "gpu_memcpy": EventKind.MEMCPY, "memcpy": EventKind.MEMCPY,
+    "gpu_memset": EventKind.MEMSET, "memset": EventKind.MEMSET,
 }  # fmt: skip
 _KINDS: dict[str | None, int] = {
     written: int(kind) for name, kind in _CATEGORIES.items() for written in (name, name.capitalize())
@@ -225,7 +225,7 @@ class _Columns:
 
 _TYPES = (np.int8, np.int32, np.int32, np.int64, np.int64, np.int64, np.int64)
 """Types of the columns kind, name, track, start, end, correlation, number."""
-_RUNTIME, _MEMCPY = int(Kind.RUNTIME), int(Kind.MEMCPY)
+_RUNTIME, _MEMCPY = int(EventKind.RUNTIME), int(EventKind.MEMCPY)
 _HIGHEST = 1 << 62
 _LONGEST_US = 1e12
 """About twelve days: longer than any profile, and in ps still within 62 bits."""

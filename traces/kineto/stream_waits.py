@@ -9,7 +9,7 @@ import numpy as np
 
 from simulator.program import IntArray
 from traces.kineto.device_work import DeviceWork
-from traces.kineto.events import Events, Kind
+from traces.kineto.events import EventKind, Events
 
 WAITS = frozenset({"cudaStreamWaitEvent", "hipStreamWaitEvent", "cuStreamWaitEvent"})
 """Calls that let a stream wait for an event."""
@@ -41,7 +41,7 @@ class _Launches:
 def wait_calls(events: Events) -> IntArray:
     """Event numbers of the calls that let a stream wait."""
     wanted = [n for n, name in enumerate(events.names) if name in WAITS]
-    found: IntArray = np.flatnonzero(np.isin(events.name, wanted) & (events.kind == Kind.RUNTIME))
+    found: IntArray = np.flatnonzero(np.isin(events.name, wanted) & (events.kind == EventKind.RUNTIME))
     return found
 
 

@@ -21,9 +21,9 @@ from traces.imported import Lookup
 from traces.kineto.blocked_calls import BlockedCalls
 from traces.kineto.device_tasks import DeviceTasks
 from traces.kineto.device_work import device_work
-from traces.kineto.events import Kind, RankTrace
+from traces.kineto.events import EventKind, RankTrace
 from traces.kineto.host_threads import Handover, Thread, handovers, host_threads
-from traces.kineto.profiler_steps import WHOLE, Step, steps_of
+from traces.kineto.profiler_steps import WHOLE, ProfilerStep, steps_of
 from traces.kineto.rank_context import RankContext
 from traces.kineto.shapes import tables_and_bags
 from traces.kineto.stream_waits import stream_waits, wait_calls
@@ -53,7 +53,7 @@ class RankImport:
 
     trace: RankTrace
     tasks: RankTasks
-    steps: tuple[Step, ...]
+    steps: tuple[ProfilerStep, ...]
     groups: dict[str, CollectiveArgs]
     gaps: Counter[str]
     overlaps_ps: IntArray
@@ -110,7 +110,7 @@ def _host_tasks(context: RankContext, threads: Sequence[Thread]) -> None:
         if call >= 0:
             first_device.setdefault(call, place)
     names = np.array([name in _SYNCS for name in events.names])
-    syncs = set(np.flatnonzero((events.kind == Kind.RUNTIME) & names[events.name]).tolist())
+    syncs = set(np.flatnonzero((events.kind == EventKind.RUNTIME) & names[events.name]).tolist())
     syncs.update(context.blocked.memory_calls().tolist())
     calls = first_device.keys() | syncs
     main = _main_track(context)
@@ -133,5 +133,7 @@ def _main_track(context: RankContext) -> int:
     if context.steps[0].name == WHOLE:
         launches = context.device.launch[context.device.launch >= 0]
         return int(events.track[launches[np.argmin(events.start_ps[launches])]]) if len(launches) else -1
-    step = np.flatnonzero((events.name == events.names.index(context.steps[0].name)) & (events.kind == Kind.ANNOTATION))
+    step = np.flatnonzero(
+        (events.name == events.names.index(context.steps[0].name)) & (events.kind == EventKind.ANNOTATION)
+    )
     return int(events.track[step[0]])

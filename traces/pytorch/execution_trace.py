@@ -45,7 +45,7 @@ class Values(msgspec.Struct, gc=False):
     types: list[Any] | None = None
 
 
-class Node(msgspec.Struct, gc=False):
+class TraceNode(msgspec.Struct, gc=False):
     """One node; schema 1.0 has ``inputs`` and ``parent``, 1.1 nests values, shapes and attributes."""
 
     id: int
@@ -100,7 +100,7 @@ def read_pytorch_et(file: Path) -> ExecutionTrace:
     Raises:
         InputError: not such a file; the byte or node is named.
     """
-    array = JsonArray(file, "nodes", Node)
+    array = JsonArray(file, "nodes", TraceNode)
     nodes = sorted((_plain(node) for batch in array.batches() for node in batch), key=lambda node: node.id)
     if not nodes:
         raise InputError("has no nodes", file=file, expected="a PyTorch execution trace with nodes")
@@ -116,7 +116,7 @@ def read_pytorch_et(file: Path) -> ExecutionTrace:
     return ExecutionTrace(file, rank, tuple(nodes), _groups(file, nodes))
 
 
-def _plain(node: Node) -> EtNode:
+def _plain(node: TraceNode) -> EtNode:
     attributes = {attribute.name: attribute.value for attribute in node.attrs or ()}
     inputs = (
         node.inputs if isinstance(node.inputs, Values) else Values(node.inputs, node.input_shapes, node.input_types)

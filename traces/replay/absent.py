@@ -10,7 +10,7 @@ import numpy as np
 from simulator.lowered import PS_PER_S
 from simulator.operators import CollectiveCall, Delay, Work
 from simulator.program import IntArray, Program, Stream, sequenced_calls
-from traces.replay.job import Job, amounts_of
+from traces.replay.job import ReplayJob, amounts_of
 
 CAUSE = "before a rank without a trace arrives"
 
@@ -25,7 +25,7 @@ class _Arrival:
     end_ps: int
 
 
-def with_late_absent_ranks(job: Job) -> Job:
+def with_late_absent_ranks(job: ReplayJob) -> ReplayJob:
     """The job in which ranks without a trace arrive at each collective so late that its transfer is the shortest.
 
     The k-th call of an operation in each step is taken for the same collective; its shortest length over the steps is
@@ -60,7 +60,7 @@ def with_late_absent_ranks(job: Job) -> Job:
     return changed.with_note("transfers are the shortest over the steps, the rest waiting for ranks without a trace")
 
 
-def _shortest_over_steps(job: Job) -> dict[tuple[str, int], int]:
+def _shortest_over_steps(job: ReplayJob) -> dict[tuple[str, int], int]:
     """The shortest transfer over the steps of the call each call stands for, in ps."""
     same: dict[tuple[str, str, int], list[tuple[str, int]]] = {}
     seen: dict[tuple[str, str, str], int] = {}

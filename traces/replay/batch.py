@@ -15,7 +15,7 @@ from simulator.lowered import PS_PER_S
 from simulator.operators import Category, Copy, Gemm, Measured, Work, category_of
 from simulator.program import IntArray
 from traces.kernel_classes import KernelClass, class_of
-from traces.replay.job import UNKNOWN, Job, with_work
+from traces.replay.job import UNKNOWN, ReplayJob, with_work
 from traces.replay.tables import local_batch
 from traces.replay.transfers import with_sizes
 
@@ -42,7 +42,7 @@ class _Shares:
         )
 
 
-def with_local_batch(job: Job, batch: int, gpu: Gpu) -> Job:
+def with_local_batch(job: ReplayJob, batch: int, gpu: Gpu) -> ReplayJob:
     """The job with another batch on each rank.
 
     GEMMs of known shape scale with the model of their shape, the extent that is the batch changed. Optimizers of dense

@@ -10,14 +10,14 @@ from numpy.typing import NDArray
 
 from simulator.analysis.bound import IMPROVEMENT, NEGLIGIBLE_GAIN
 from simulator.counted_run import counted_run
-from simulator.engine import RunOptions, RunResult
+from simulator.engine import EngineRun, RunOptions
 from simulator.lowered import Activity, ConstantDurations, LoweredProgram, Phase
 from simulator.operators import Category
 from simulator.program import Program
 from traces.imported import Imported
 from traces.measured import MeasuredRun
 from traces.replay.host import on_host
-from traces.replay.job import Job
+from traces.replay.job import ReplayJob
 from traces.replay.run import step_of
 
 HOST, KERNELS, COPIES, COMMUNICATION = "host work", "kernels", "copies", "communication"
@@ -61,7 +61,7 @@ class ReplayBound:
         return f"{first} {100 * self.gains[winner]:.1f} % ({', '.join(words)}){of_gpu}."
 
 
-def bound_of(job: Job, after: Imported) -> ReplayBound | None:
+def bound_of(job: ReplayJob, after: Imported) -> ReplayBound | None:
     """The bound of a job's replay; None without times.
 
     Args:
@@ -78,7 +78,7 @@ def bound_of(job: Job, after: Imported) -> ReplayBound | None:
     return ReplayBound(gains)
 
 
-def _length_ps(job: Job, result: RunResult) -> float:
+def _length_ps(job: ReplayJob, result: EngineRun) -> float:
     """Mean length of the steps; of a job without steps, the end of the last task."""
     steps = [step_of(job, step, result) for step in job.steps]
     return float(np.mean([s.end_ps - s.start_ps for s in steps])) if steps else float(result.iteration_end_ps[0])

@@ -17,7 +17,7 @@ from traces.replay.batch import with_local_batch
 from traces.replay.delays import delayed
 from traces.replay.gpu import MethodShare, gpu_of_device, on_gpu
 from traces.replay.host import with_cuda_graphs, with_host_speed, with_launches
-from traces.replay.job import Job
+from traces.replay.job import ReplayJob
 from traces.replay.overlap import with_communication_hidden, without_overlap
 from traces.replay.precision import in_precision
 from traces.replay.ranks import at_world_size, with_clones
@@ -25,7 +25,10 @@ from traces.replay.ranks import at_world_size, with_clones
 Absent = Literal["none", "clones", "late"]
 Overlap = Literal["as_traced", "none", "hidden"]
 
-_OVERLAPS: Mapping[str, Callable[[Job], Job]] = {"none": without_overlap, "hidden": with_communication_hidden}
+_OVERLAPS: Mapping[str, Callable[[ReplayJob], ReplayJob]] = {
+    "none": without_overlap,
+    "hidden": with_communication_hidden,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +85,7 @@ class Changes:
         return None if self.cluster is None else build_machine(load_cluster(self.cluster), world_size, launch_s=0.0)
 
 
-def changed(job: Job, changes: Changes) -> tuple[Job, tuple[MethodShare, ...]]:
+def changed(job: ReplayJob, changes: Changes) -> tuple[ReplayJob, tuple[MethodShare, ...]]:
     """The job with every change, and how its kernels came to another GPU.
 
     Raises:
@@ -124,7 +127,7 @@ def _require_effect(changes: Changes) -> None:
         raise InputError("needs a network", file="--world-size", given=changes.world_size, expected=expected)
 
 
-def _with_host(job: Job, changes: Changes) -> Job:
+def _with_host(job: ReplayJob, changes: Changes) -> ReplayJob:
     """The job with the changes of its host; the launch times of CUDA graphs do not depend on the host's speed."""
     if changes.host_speed != 1.0:
         job = with_host_speed(job, changes.host_speed)
@@ -133,5 +136,5 @@ def _with_host(job: Job, changes: Changes) -> Job:
     return with_cuda_graphs(job) if changes.cuda_graphs else job
 
 
-def _traced_gpu(job: Job, changes: Changes) -> Gpu:
+def _traced_gpu(job: ReplayJob, changes: Changes) -> Gpu:
     return load_gpu(changes.from_gpu or gpu_of_device(job.source.device, CATALOGS["gpu"].names()))

@@ -11,10 +11,10 @@ from inputs.errors import InputError
 from simulator.lowered import PS_PER_S
 from simulator.operators import CollectiveCall
 from simulator.program import IntArray, Program
-from traces.replay.job import UNKNOWN, Job, Place
+from traces.replay.job import UNKNOWN, ReplayJob, TaskOffset
 
 
-def delayed(job: Job, delays_s: Mapping[int, float]) -> Job:
+def delayed(job: ReplayJob, delays_s: Mapping[int, float]) -> ReplayJob:
     """The job with some ranks late: their main thread takes so much longer at the beginning of each step.
 
     Where the trace has no steps, or no host, the work that waits for nothing begins later, once.
@@ -42,7 +42,7 @@ def delayed(job: Job, delays_s: Mapping[int, float]) -> Job:
     return replace(job, durations_ps=tuple(durations))
 
 
-def _next(program: Program, place: Place) -> int:
+def _next(program: Program, place: TaskOffset) -> int:
     """The first task of the stream of a place that begins at or after it."""
     if not place.at_end:
         return place.task

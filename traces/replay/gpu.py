@@ -16,7 +16,7 @@ from simulator.lowered import PS_PER_S
 from simulator.operators import Category, Copy, Gemm, Measured, Work, category_of
 from simulator.program import IntArray
 from traces.kernel_classes import KernelClass, class_of, precision_of
-from traces.replay.job import UNKNOWN, Job
+from traces.replay.job import UNKNOWN, ReplayJob
 
 
 class Method(StrEnum):
@@ -41,7 +41,7 @@ class MethodShare:
     after_s: float
 
 
-def on_gpu(job: Job, old: Gpu, new: Gpu) -> tuple[Job, tuple[MethodShare, ...]]:
+def on_gpu(job: ReplayJob, old: Gpu, new: Gpu) -> tuple[ReplayJob, tuple[MethodShare, ...]]:
     """The job with its kernels on another GPU, and how much of their time each method decided.
 
     GEMMs of known shape scale with the ratio of the two GPUs' modelled times (tiles, waves, memory). The measured time

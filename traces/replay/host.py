@@ -13,7 +13,7 @@ from simulator.lowered import PS_PER_S
 from simulator.operators import Category, Delay
 from simulator.program import IntArray, Program
 from traces.description import WOKEN
-from traces.replay.job import Job
+from traces.replay.job import ReplayJob
 
 GRAPH_LAUNCH_S = 2e-6
 """Host time to launch a CUDA graph, seconds; NVIDIA, "Constant Time Launch for Straight-Line CUDA Graphs" (2024),
@@ -28,7 +28,7 @@ def on_host(program: Program) -> NDArray[np.bool_]:
     return np.array([c is Category.HOST or (isinstance(w, Delay) and w.cause == WOKEN) for c, w in pairs], dtype=bool)
 
 
-def with_host_speed(job: Job, speed: float) -> Job:
+def with_host_speed(job: ReplayJob, speed: float) -> ReplayJob:
     """The job with host work ``speed`` times as fast; waiting times follow from the replay.
 
     Raises:
@@ -37,7 +37,7 @@ def with_host_speed(job: Job, speed: float) -> Job:
     return _scaled(job, [on_host(program) for program in job.graph.programs], 1.0 / _factor(speed, "--host-speed"))
 
 
-def with_launches(job: Job, share: float) -> Job:
+def with_launches(job: ReplayJob, share: float) -> ReplayJob:
     """The job with ``share`` times the host work that ends in launches, as with fused or fewer operators.
 
     Raises:
@@ -53,7 +53,7 @@ def _factor(value: float, option: str) -> float:
     return value
 
 
-def _scaled(job: Job, tasks: list[NDArray[np.bool_]], factor: float) -> Job:
+def _scaled(job: ReplayJob, tasks: list[NDArray[np.bool_]], factor: float) -> ReplayJob:
     _check(job, any(own.any() for own in tasks))
     durations = tuple(own.copy() for own in job.durations_ps)
     for own, chosen in zip(durations, tasks, strict=True):
@@ -61,7 +61,7 @@ def _scaled(job: Job, tasks: list[NDArray[np.bool_]], factor: float) -> Job:
     return replace(job, durations_ps=durations)
 
 
-def _check(job: Job, present: bool) -> None:
+def _check(job: ReplayJob, present: bool) -> None:
     if not present:
         expected = "a trace with operators and CUDA calls of the host (Kineto)"
         raise InputError(
@@ -79,7 +79,7 @@ def launches_of(program: Program) -> IntArray:
     return found
 
 
-def with_cuda_graphs(job: Job) -> Job:
+def with_cuda_graphs(job: ReplayJob) -> ReplayJob:
     """The job with the launches between two waits of a thread as one CUDA graph.
 
     Host work that ends in a launch takes the time of a node; the first after a wait, or in a step, takes the time of a

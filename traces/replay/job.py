@@ -19,7 +19,7 @@ UNKNOWN = -1
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class TaskOffset:
     """A time relative to the nearest edge of a task of the rank: ``offset_ps`` after its start or its end."""
 
     task: int
@@ -34,12 +34,12 @@ class StepPlace:
     rank: int
     number: int
     name: str
-    begin: Place
-    end: Place
+    begin: TaskOffset
+    end: TaskOffset
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class ReplayJob:
     """A traced job to run again, changed or not.
 
     Attributes:
@@ -78,12 +78,12 @@ class Job:
                 return number, column
         raise KeyError(rank)
 
-    def with_note(self, note: str) -> Job:
+    def with_note(self, note: str) -> ReplayJob:
         """The job with one more line in its assumptions."""
         return replace(self, notes=(*self.notes, note))
 
 
-def job_of(imported: Imported) -> Job:
+def job_of(imported: Imported) -> ReplayJob:
     """The job an import shows, to be replayed.
 
     Raises:
@@ -96,13 +96,13 @@ def job_of(imported: Imported) -> Job:
         )
     if measured is None:
         durations = tuple(_stated(program) for program in graph.programs)
-        return Job(imported, graph, durations, {}, (), imported.world_size)
+        return ReplayJob(imported, graph, durations, {}, (), imported.world_size)
     durations = tuple(
         np.array(np.broadcast_to(own.durations.at(0), (own.task_count, own.rank_count)))
         for own in measured.lowered.groups
     )
     steps = tuple(_step(measured, step) for step in imported.steps)
-    return Job(imported, graph, durations, dict(_transfers(measured)), steps, imported.world_size)
+    return ReplayJob(imported, graph, durations, dict(_transfers(measured)), steps, imported.world_size)
 
 
 def _stated(program: Program) -> IntArray:
@@ -122,7 +122,7 @@ def _transfers(measured: MeasuredRun) -> list[tuple[tuple[str, int], IntArray]]:
 
 
 def _transfer(measured: MeasuredRun, call: SequencedCall) -> IntArray:
-    """Of the instances of a call ``[I]``."""
+    """Transfers of the instances of a call ``[I]``, ps."""
     transfers = np.zeros(int(call.instance.max()) + 1, dtype=np.int64)
     for caller in call.callers:
         group = measured.lowered.groups[caller.program]
@@ -155,12 +155,12 @@ def _main_tasks(program: Program) -> IntArray:
     return main
 
 
-def _nearest(tasks: IntArray, starts: IntArray, ends: IntArray, at_ps: int) -> Place:
+def _nearest(tasks: IntArray, starts: IntArray, ends: IntArray, at_ps: int) -> TaskOffset:
     to_start, to_end = np.abs(starts - at_ps), np.abs(ends - at_ps)
     first, last = int(np.argmin(to_start)), int(np.argmin(to_end))
     if to_end[last] <= to_start[first]:
-        return Place(int(tasks[last]), at_end=True, offset_ps=at_ps - int(ends[last]))
-    return Place(int(tasks[first]), at_end=False, offset_ps=at_ps - int(starts[first]))
+        return TaskOffset(int(tasks[last]), at_end=True, offset_ps=at_ps - int(ends[last]))
+    return TaskOffset(int(tasks[first]), at_end=False, offset_ps=at_ps - int(starts[first]))
 
 
 def amounts_of(work: Work, columns: IntArray) -> Work:

@@ -9,10 +9,10 @@ import numpy as np
 
 from simulator.operators import Category, CollectiveCall, Delay, Measured, Work
 from simulator.program import Program, Stream
-from traces.replay.job import Job
+from traces.replay.job import ReplayJob
 
 
-def without_overlap(job: Job) -> Job:
+def without_overlap(job: ReplayJob) -> ReplayJob:
     """The job with all work of a device on one stream, in the order in which it ended.
 
     The time saved by overlap is the difference to the trace. Tasks are numbered in the order of their measured ends,
@@ -54,7 +54,7 @@ def _with_edges(program: Program, edges: Iterable[tuple[int, int, int]]) -> Prog
     return replace(program, dep_ptr=ptr, dep_task=table[:, 1].copy(), dep_lag=table[:, 2].copy())
 
 
-def with_communication_hidden(job: Job) -> Job:
+def with_communication_hidden(job: ReplayJob) -> ReplayJob:
     """The job in which nothing but communication waits for communication: a bound for any overlap.
 
     Collectives still begin when their inputs are there and follow each other on their streams; what used their results

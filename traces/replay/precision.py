@@ -8,7 +8,7 @@ from dataclasses import replace
 from inputs.errors import InputError
 from simulator.operators import CollectiveCall, Work
 from simulator.precisions import QUANTISED, WIRE_BYTES
-from traces.replay.job import Job, with_work
+from traces.replay.job import ReplayJob, with_work
 from traces.replay.transfers import with_sizes
 
 FLOATING = frozenset({"fp64", "fp32", "tf32", "fp16", "bf16", "fp8"})
@@ -17,7 +17,7 @@ WIRE = FLOATING | QUANTISED
 """Types that can replace the type of a collective in floating point."""
 
 
-def in_precision(job: Job, dtypes: Mapping[str, str]) -> Job:
+def in_precision(job: ReplayJob, dtypes: Mapping[str, str]) -> ReplayJob:
     """The job with floating-point collectives in other types, casts not counted; see `with_sizes`.
 
     Args:

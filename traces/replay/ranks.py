@@ -12,14 +12,14 @@ from inputs.quantities import MAX_RANKS
 from simulator.operators import CollectiveCall, Work
 from simulator.program import IntArray, Program, TaskGraph
 from traces.kernel_classes import is_sharded_lookup
-from traces.replay.job import Job, StepPlace, amounts_of
+from traces.replay.job import ReplayJob, StepPlace, amounts_of
 from traces.replay.tables import sharded_tables
 
 _FIXED_SIZE = frozenset({"all_reduce", "all_to_all", "broadcast", "reduce", "barrier"})
 """Collectives whose size does not follow the number of ranks when each rank keeps its batch."""
 
 
-def with_clones(job: Job) -> Job:
+def with_clones(job: ReplayJob) -> ReplayJob:
     """The job with every rank: those without a trace run the programs of the traced ranks in turn.
 
     So the differences between traced ranks, which are all the skew that was measured, spread over all ranks. A clone
@@ -31,7 +31,7 @@ def with_clones(job: Job) -> Job:
     return made.with_note(f"ranks without a trace run those of {len(job.ranks):,} traced ranks in turn")
 
 
-def _clone_source(job: Job) -> IntArray:
+def _clone_source(job: ReplayJob) -> IntArray:
     """The traced rank that each rank of the job runs ``[W]``."""
     source = np.arange(job.world_size)
     absent = np.setdiff1d(source, job.ranks)
@@ -39,7 +39,7 @@ def _clone_source(job: Job) -> IntArray:
     return source
 
 
-def at_world_size(job: Job, world_size: int) -> Job:
+def at_world_size(job: ReplayJob, world_size: int) -> ReplayJob:
     """The job on another number of ranks, each with the batch it has now (weak scaling).
 
     Ranks run the programs of the present ones in turn. The tables that are sharded are dealt out again, as evenly as
@@ -75,7 +75,7 @@ def at_world_size(job: Job, world_size: int) -> Job:
     return _resharded(made, share).with_note(note)
 
 
-def _check_collectives(job: Job) -> None:
+def _check_collectives(job: ReplayJob) -> None:
     """Every group is all ranks, and no collective's size depends on its contents."""
     for name, instance in job.graph.communicators.items():
         if instance.any():
@@ -93,7 +93,7 @@ def _check_collectives(job: Job) -> None:
             )
 
 
-def _on_ranks(job: Job, source: IntArray, communicators: Mapping[str, IntArray]) -> Job:
+def _on_ranks(job: ReplayJob, source: IntArray, communicators: Mapping[str, IntArray]) -> ReplayJob:
     """The job on ``len(source)`` ranks, each running the program of its source rank ``[N]``."""
     programs, durations, steps = [], [], []
     by_rank: dict[int, list[StepPlace]] = {}
@@ -123,7 +123,7 @@ def _name(ranks: IntArray) -> str:
     return f"rank {ranks[0]}" if len(ranks) == 1 else f"ranks {ranks[0]} to {ranks[-1]}, {len(ranks)} of them"
 
 
-def _resharded(job: Job, share: np.ndarray[tuple[int], np.dtype[np.float64]]) -> Job:
+def _resharded(job: ReplayJob, share: np.ndarray[tuple[int], np.dtype[np.float64]]) -> ReplayJob:
     """Lookups, updates and exchanges of pooled vectors times each rank's ``share`` ``[N]``."""
     programs, durations = [], []
     for program, own in zip(job.graph.programs, job.durations_ps, strict=True):

@@ -9,7 +9,7 @@ import numpy as np
 
 from inputs.errors import InputError
 from simulator.counted_run import counted_run
-from simulator.engine import RunOptions, RunResult
+from simulator.engine import EngineRun, RunOptions
 from simulator.lowered import PS_PER_S, Activity, ConstantDurations, LoweredGroup, LoweredProgram, phase
 from simulator.lowering import Machine, lower
 from simulator.lowering.private import member_instances
@@ -17,10 +17,10 @@ from simulator.operators import CollectiveCall, Measured, Work, category_of
 from simulator.program import IntArray, Program, sequenced_calls
 from traces.imported import ABSENT, Gap, Imported, RankStep
 from traces.measured import MeasuredRun
-from traces.replay.job import UNKNOWN, Job, Place, StepPlace, with_work
+from traces.replay.job import UNKNOWN, ReplayJob, StepPlace, TaskOffset, with_work
 
 
-def replayed(job: Job, machine: Machine | None = None) -> Imported:
+def replayed(job: ReplayJob, machine: Machine | None = None) -> Imported:
     """Run a job; the times it then has stand in the shape of an import, for the same analyses and exports.
 
     Args:
@@ -46,7 +46,7 @@ def replayed(job: Job, machine: Machine | None = None) -> Imported:
     )
 
 
-def _as_measured(job: Job) -> LoweredProgram:
+def _as_measured(job: ReplayJob) -> LoweredProgram:
     """Durations of the job, transfers as latencies."""
     if not job.transfers_ps and any(isinstance(w, CollectiveCall) for p in job.graph.programs for w in p.work):
         raise InputError(
@@ -75,7 +75,7 @@ def _as_measured(job: Job) -> LoweredProgram:
     return LoweredProgram(groups, activities, 0)
 
 
-def _on_machine(job: Job, machine: Machine) -> LoweredProgram:
+def _on_machine(job: ReplayJob, machine: Machine) -> LoweredProgram:
     """Collectives, and tasks without a time, by the machine's models; all else has the job's durations."""
     changed = [list(_held(*own)) for own in zip(job.graph.programs, job.durations_ps, strict=True)]
     return lower(with_work(job.graph, changed), machine).program
@@ -91,12 +91,12 @@ def _held(program: Program, durations: IntArray) -> Iterator[Work]:
             yield Measured(float(own[0]) / PS_PER_S if alike else own / PS_PER_S, category_of(work))
 
 
-def step_of(job: Job, step: StepPlace, result: RunResult) -> RankStep:
+def step_of(job: ReplayJob, step: StepPlace, result: EngineRun) -> RankStep:
     """Times of a step in a run of the job."""
     number, column = job.place_of(step.rank)
     times = result.records[0].groups[number]
 
-    def at(place: Place) -> int:
+    def at(place: TaskOffset) -> int:
         edge = times.end_ps if place.at_end else times.start_ps
         return int(edge[place.task, column]) + place.offset_ps
 

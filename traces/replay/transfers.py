@@ -9,10 +9,10 @@ import numpy as np
 
 from simulator.operators import CollectiveCall, Work
 from simulator.program import IntArray, sequenced_calls
-from traces.replay.job import Job, with_work
+from traces.replay.job import ReplayJob, with_work
 
 
-def with_sizes(job: Job, ratio_of: Callable[[CollectiveCall], float]) -> Job:
+def with_sizes(job: ReplayJob, ratio_of: Callable[[CollectiveCall], float]) -> ReplayJob:
     """The job with collectives of other sizes.
 
     A machine takes the new sizes. A measured transfer changes in the part above the shortest one of the same operation
@@ -35,7 +35,7 @@ def with_sizes(job: Job, ratio_of: Callable[[CollectiveCall], float]) -> Job:
     return replace(job, graph=graph, transfers_ps=transfers)
 
 
-def _shortest(job: Job) -> dict[str, int]:
+def _shortest(job: ReplayJob) -> dict[str, int]:
     """Shortest measured transfer of each operation that took any time, in ps."""
     found: dict[str, int] = {}
     for call in sequenced_calls(job.graph):

@@ -1,7 +1,7 @@
 """Kernels of the trainer one by one, in sizes drawn from a seed: what ``dlrmsim calibrate host`` times.
 
 Each case is what the trainer calls, on data of its own, which lie on torch's default device of the moment;
-``sizes`` are those of the simulator's operator, by which `validation.cpu_fit` knows it.
+``sizes`` are those of the simulator's operator, by which `validation.host.kernel_costs` knows it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from trainer.dense import Columns
 from trainer.embeddings import update_rows
 from trainer.input_dist import bucketized
 from trainer.lookups import Lookups, make_lookups
-from trainer.optimizers import DenseOptimizer, TableOptimizer
+from trainer.optimizers import BufferOptimizer, TableOptimizer
 from workloads.graph.optimizers import TableOptimizerKind
 
 Sizes = dict[str, float]
@@ -35,7 +35,7 @@ TABLE_OPTIMIZERS: tuple[TableOptimizerKind, ...] = ("sgd", "rowwise_adagrad", "a
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class KernelCase:
     """A kernel in one size.
 
     Attributes:
@@ -51,12 +51,12 @@ class Case:
     cold: bool = False
 
     @staticmethod
-    def of(kind: str, sizes: Sizes, make: Callable[[], Call], cold: bool = False) -> Case:
+    def of(kind: str, sizes: Sizes, make: Callable[[], Call], cold: bool = False) -> KernelCase:
         """A case that does the same again and again."""
-        return Case(kind, sizes, lambda: repeat(make()), cold)
+        return KernelCase(kind, sizes, lambda: repeat(make()), cold)
 
 
-def cases(seed: int, count: int, largest: Largest) -> Iterator[Case]:
+def cases(seed: int, count: int, largest: Largest) -> Iterator[KernelCase]:
     """``count`` cases of every kind, twice as many of tables; equal arguments give equal cases."""
     random = {kind: np.random.default_rng([seed, *kind.encode()]) for kind in (*_KINDS, *_TABLE_KINDS)}
     for number in range(count):
@@ -67,8 +67,8 @@ def cases(seed: int, count: int, largest: Largest) -> Iterator[Case]:
 
 
 def _generator(number: int) -> torch.Generator:
-    """Of what a case looks up, on the device that is the default."""
-    here = torch.empty(0).device  # torch 2.4's get_default_device does not tell that of a ``with`` block
+    """Generator of the indices that a case looks up, on the default device."""
+    here = torch.empty(0).device  # torch 2.4's get_default_device ignores a ``with`` block
     return torch.Generator(here).manual_seed(number)
 
 
@@ -76,7 +76,7 @@ def _log_uniform(random: np.random.Generator, low: float, high: float) -> int:
     return int(np.exp(random.uniform(np.log(low), np.log(high))))
 
 
-def _gemm(random: np.random.Generator, number: int, largest: Largest) -> Case:
+def _gemm(random: np.random.Generator, number: int, largest: Largest) -> KernelCase:
     """The three products of a linear layer by turns: forward, gradient of inputs, gradient of weights."""
     batch, narrow = _log_uniform(random, 32, largest.batch), _log_uniform(random, 1, 1024)
     wide = _log_uniform(random, 8, 1536)
@@ -95,7 +95,7 @@ def _gemm(random: np.random.Generator, number: int, largest: Largest) -> Case:
         ]
         return calls[number % 3]
 
-    return Case.of("gemm", {"m": m, "n": n, "k": k, "transposed": number % 3 == 2}, make)
+    return KernelCase.of("gemm", {"m": m, "n": n, "k": k, "transposed": number % 3 == 2}, make)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +140,7 @@ def _memory(numbers: int) -> Tensor:
     return torch.full((numbers,), 0.1)
 
 
-def _lookup(random: np.random.Generator, number: int, largest: Largest) -> Case:
+def _lookup(random: np.random.Generator, number: int, largest: Largest) -> KernelCase:
     """Lookups of rows that differ in every call, as they do in iterations."""
     bags = _Bags.draw(random, largest)
 
@@ -153,10 +153,10 @@ def _lookup(random: np.random.Generator, number: int, largest: Largest) -> Case:
                 lookups.rows, weight, lookups.offsets, mode="sum", include_last_offset=True
             )
 
-    return Case("lookup", bags.sizes, make, cold=True)
+    return KernelCase("lookup", bags.sizes, make, cold=True)
 
 
-def _update(random: np.random.Generator, number: int, largest: Largest) -> Case:
+def _update(random: np.random.Generator, number: int, largest: Largest) -> KernelCase:
     kind = TABLE_OPTIMIZERS[number % len(TABLE_OPTIMIZERS)]
     each = {"sgd": 0, "rowwise_adagrad": 1, "adagrad": None}[kind]
     bags = _Bags.draw(random, largest, each)
@@ -173,10 +173,10 @@ def _update(random: np.random.Generator, number: int, largest: Largest) -> Case:
             lookups = bags.lookups(generator)
             yield lambda lookups=lookups: update_rows(optimizer, lookups, gradient, 1.0)  # type: ignore[misc]
 
-    return Case("update", {**bags.sizes, "state": state}, make, cold=True)
+    return KernelCase("update", {**bags.sizes, "state": state}, make, cold=True)
 
 
-def _stream(random: np.random.Generator, number: int, largest: Largest) -> Case:
+def _stream(random: np.random.Generator, number: int, largest: Largest) -> KernelCase:
     """Passes over activations and gradients as the trainer makes them."""
     batch, width = _log_uniform(random, 64, largest.batch), _log_uniform(random, 8, 1024)
     size = 4.0 * batch * width
@@ -198,7 +198,7 @@ def _stream(random: np.random.Generator, number: int, largest: Largest) -> Case:
         ]
         return calls[number % 4]
 
-    return Case.of("stream", {"read_bytes": moved[0] * size, "write_bytes": moved[1] * size}, make)
+    return KernelCase.of("stream", {"read_bytes": moved[0] * size, "write_bytes": moved[1] * size}, make)
 
 
 def _dot(random: np.random.Generator, largest: Largest) -> tuple[int, int, int]:
@@ -208,7 +208,7 @@ def _dot(random: np.random.Generator, largest: Largest) -> tuple[int, int, int]:
     return max(16, batch), vectors, dim
 
 
-def _columns(random: np.random.Generator, number: int, largest: Largest) -> Case:
+def _columns(random: np.random.Generator, number: int, largest: Largest) -> KernelCase:
     """Pooled vectors of features into their columns by turns with their gradients out of them."""
     batch, features, dim = _dot(random, largest)
 
@@ -218,12 +218,12 @@ def _columns(random: np.random.Generator, number: int, largest: Largest) -> Case
         into, out = (places, parts) if number % 2 == 0 else (parts, places)
         return lambda: torch._foreach_copy_(into, out)
 
-    return Case.of(
+    return KernelCase.of(
         "columns", {"bytes": 4.0 * batch * features * dim, "pieces": batch * features, "parts": features}, make
     )
 
 
-def _transpose(random: np.random.Generator, number: int, largest: Largest) -> Case:  # noqa: ARG001 - of all kinds
+def _transpose(random: np.random.Generator, number: int, largest: Largest) -> KernelCase:  # noqa: ARG001 - of all kinds
     """The gradient of one factor of the dot interaction added to that of the other."""
     batch, vectors, dim = _dot(random, largest)
 
@@ -231,10 +231,10 @@ def _transpose(random: np.random.Generator, number: int, largest: Largest) -> Ca
         left, right = torch.zeros(batch, vectors, dim), torch.zeros(batch, dim, vectors)
         return lambda: left + right.transpose(1, 2)
 
-    return Case.of("transpose", {"bytes": 4.0 * batch * vectors * dim}, make)
+    return KernelCase.of("transpose", {"bytes": 4.0 * batch * vectors * dim}, make)
 
 
-def _gather(random: np.random.Generator, number: int, largest: Largest) -> Case:  # noqa: ARG001 - of all kinds
+def _gather(random: np.random.Generator, number: int, largest: Largest) -> KernelCase:  # noqa: ARG001 - of all kinds
     """The products below the diagonal."""
     batch, vectors, _ = _dot(random, largest)
     kept = 4.0 * batch * len(_below_diagonal(vectors))
@@ -243,10 +243,10 @@ def _gather(random: np.random.Generator, number: int, largest: Largest) -> Case:
         columns, products = torch.tensor(_below_diagonal(vectors)), torch.randn(batch, vectors * vectors)
         return lambda: Columns.apply(products, columns)  # type: ignore[no-untyped-call]
 
-    return Case.of("gather", {"read_bytes": kept, "write_bytes": kept}, make)
+    return KernelCase.of("gather", {"read_bytes": kept, "write_bytes": kept}, make)
 
 
-def _scatter(random: np.random.Generator, number: int, largest: Largest) -> Case:  # noqa: ARG001 - of all kinds
+def _scatter(random: np.random.Generator, number: int, largest: Largest) -> KernelCase:  # noqa: ARG001 - of all kinds
     """Their gradients among zeros."""
     batch, vectors, _ = _dot(random, largest)
     kept, whole = 4.0 * batch * len(_below_diagonal(vectors)), 4.0 * batch * vectors * vectors
@@ -255,7 +255,7 @@ def _scatter(random: np.random.Generator, number: int, largest: Largest) -> Case
         columns, gradient = torch.tensor(_below_diagonal(vectors)), torch.randn(batch, len(_below_diagonal(vectors)))
         return lambda: gradient.new_zeros(batch, vectors * vectors).index_copy_(1, columns, gradient)
 
-    return Case.of("scatter", {"read_bytes": kept, "write_bytes": whole}, make)
+    return KernelCase.of("scatter", {"read_bytes": kept, "write_bytes": whole}, make)
 
 
 def _below_diagonal(vectors: int) -> list[int]:
@@ -263,7 +263,7 @@ def _below_diagonal(vectors: int) -> list[int]:
     return [i * vectors + j for i in range(vectors) for j in range(i)]
 
 
-def _batched(random: np.random.Generator, number: int, largest: Largest) -> Case:
+def _batched(random: np.random.Generator, number: int, largest: Largest) -> KernelCase:
     """The products of the dot interaction by turns: forward, gradients of the left and of the right factor."""
     batch, vectors, dim = _dot(random, largest)
     shapes = [(vectors, vectors, dim), (vectors, dim, vectors), (dim, vectors, vectors)]
@@ -278,14 +278,14 @@ def _batched(random: np.random.Generator, number: int, largest: Largest) -> Case
         ]
         return calls[number % 3]
 
-    return Case.of("batched", {"m": m, "n": n, "k": k, "count": batch, "transposed": number % 3 == 2}, make)
+    return KernelCase.of("batched", {"m": m, "n": n, "k": k, "count": batch, "transposed": number % 3 == 2}, make)
 
 
 def _indexed(largest: Largest) -> Largest:
     return replace(largest, table_bytes=INDEXED_BYTES)
 
 
-def _bucketize(random: np.random.Generator, number: int, largest: Largest) -> Case:
+def _bucketize(random: np.random.Generator, number: int, largest: Largest) -> KernelCase:
     bags, tables, ranks = _Bags.draw(random, _indexed(largest)), 1 + number % 4, 2
 
     def make() -> Call:
@@ -294,10 +294,10 @@ def _bucketize(random: np.random.Generator, number: int, largest: Largest) -> Ca
         lengths = torch.full((bags.bags * tables,), bags.pooling, dtype=torch.int32)
         return lambda: bucketized(drawn, lengths, ranks)
 
-    return Case.of("bucketize", {"bytes": 8.0 * tables * bags.bags * bags.pooling}, make, cold=True)
+    return KernelCase.of("bucketize", {"bytes": 8.0 * tables * bags.bags * bags.pooling}, make, cold=True)
 
 
-def _recat(random: np.random.Generator, number: int, largest: Largest) -> Case:
+def _recat(random: np.random.Generator, number: int, largest: Largest) -> KernelCase:
     bags, tables = _Bags.draw(random, _indexed(largest)), 1 + number % 8
     each = max(1, bags.bags // tables)
 
@@ -309,22 +309,22 @@ def _recat(random: np.random.Generator, number: int, largest: Largest) -> Case:
 
     lookups = each * tables * bags.pooling
     shifted = 8.0 * lookups if tables > 1 else 0.0  # rows of the first table stay as they are
-    return Case.of("recat", {"index_bytes": shifted, "length_bytes": 4.0 * each * tables}, make, cold=True)
+    return KernelCase.of("recat", {"index_bytes": shifted, "length_bytes": 4.0 * each * tables}, make, cold=True)
 
 
-def _optimizer(random: np.random.Generator, number: int, largest: Largest) -> Case:  # noqa: ARG001 - of all kinds
+def _optimizer(random: np.random.Generator, number: int, largest: Largest) -> KernelCase:  # noqa: ARG001 - of all kinds
     parameters = _log_uniform(random, 1e3, 8e6)
     sgd = number % 2 == 0
 
     def make() -> Call:
-        optimizer = DenseOptimizer("sgd" if sgd else "adagrad", [(torch.ones(parameters), torch.ones(parameters))])
+        optimizer = BufferOptimizer("sgd" if sgd else "adagrad", [(torch.ones(parameters), torch.ones(parameters))])
         return optimizer.step
 
     sizes = {"parameters": parameters, "traffic_bytes": 4.0 * parameters * (3 if sgd else 5)}
-    return Case.of("optimizer", sizes, make, cold=True)
+    return KernelCase.of("optimizer", sizes, make, cold=True)
 
 
-_KINDS: dict[str, Callable[[np.random.Generator, int, Largest], Case]] = {
+_KINDS: dict[str, Callable[[np.random.Generator, int, Largest], KernelCase]] = {
     "gemm": _gemm,
     "stream": _stream,
     "columns": _columns,
@@ -336,4 +336,7 @@ _KINDS: dict[str, Callable[[np.random.Generator, int, Largest], Case]] = {
     "recat": _recat,
     "optimizer": _optimizer,
 }
-_TABLE_KINDS: dict[str, Callable[[np.random.Generator, int, Largest], Case]] = {"lookup": _lookup, "update": _update}
+_TABLE_KINDS: dict[str, Callable[[np.random.Generator, int, Largest], KernelCase]] = {
+    "lookup": _lookup,
+    "update": _update,
+}

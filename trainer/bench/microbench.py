@@ -1,8 +1,8 @@
 """Times kernels and collectives on every rank: ``python -m trainer.bench.microbench``, started as ranks that train.
 
-The file named in place of a scenario is a `Plan`. All ranks time one case at the same moment, so that they share what
-they share when they train. Rounds go through all cases one after the other; a fixed piece of work between cases
-measures how much slower the machine is than at its best (`Slowdown`), and each time is divided by that. The lower
+The file named in place of a scenario is a `BenchPlan`. All ranks time one case at the same moment, so that they share
+the machine as they do when they train. Rounds go through all cases one after the other; a fixed piece of work between
+cases measures how much slower the machine is than at its best (`Slowdown`), and each time is divided by that. The lower
 quartile of a round's calls counts: other processes only ever add time. For the same reason a rank of one thread counts
 its CPU time, not wall time: kernels do not wait. A GPU runs calls one after the other without the host between them (a
 CUDA graph), and events measure how long they take.
@@ -21,8 +21,8 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
-from trainer.bench.cases import Case, cases
-from trainer.bench.plans import FEWEST_CASES, Plan
+from trainer.bench.cases import KernelCase, cases
+from trainer.bench.plans import FEWEST_CASES, BenchPlan
 from trainer.exchange import ALL_GATHER, REDUCE_SCATTER, renamed
 from trainer.process.rank import run_rank
 from trainer.process.runs import Run
@@ -50,11 +50,11 @@ def measure(run: Run, rank: int, device: torch.device) -> None:
         raise ValueError("rows need a folder")
     on_gpu = device.type == "cuda"
     with torch.no_grad(), device if on_gpu else nullcontext():  # a default device costs each call some host time
-        rows = _rows(Plan.read(run.scenario), on_gpu=on_gpu)
+        rows = _rows(BenchPlan.read(run.scenario), on_gpu=on_gpu)
     (run.out / f"rank{rank}.json").write_text(json.dumps(rows), encoding="utf-8")
 
 
-def _rows(plan: Plan, *, on_gpu: bool) -> list[dict[str, Any]]:
+def _rows(plan: BenchPlan, *, on_gpu: bool) -> list[dict[str, Any]]:
     threads, ranks = torch.get_num_threads(), dist.get_world_size()
     kernels = [case for case in cases(plan.seed, plan.cases, plan.largest) if not plan.kinds or case.kind in plan.kinds]
     rows: list[dict[str, Any]] = [
@@ -124,7 +124,7 @@ def _clock() -> Callable[[], float]:
     return time.thread_time if torch.get_num_threads() == 1 else time.perf_counter
 
 
-def _time(case: Case, budget_s: float) -> float:
+def _time(case: KernelCase, budget_s: float) -> float:
     """The lower quartile of a case's calls, seconds."""
     calls = case.make()
     evicted = torch.zeros(EVICTED_BYTES // 4) if case.cold else None
@@ -143,7 +143,7 @@ def _time(case: Case, budget_s: float) -> float:
     return float(np.quantile(taken, 0.25))
 
 
-def _time_on_gpu(case: Case, budget_s: float) -> float:
+def _time_on_gpu(case: KernelCase, budget_s: float) -> float:
     """The same of calls that a GPU runs without the host between them, none on what its cache has of the one before."""
     drawn = case.make()
     some = [next(drawn) if case.cold else next(case.make()) for _ in range(GRAPH_CALLS)]
@@ -208,9 +208,9 @@ def _most(value: float) -> float:
     """The largest value over ranks; for booleans, whether any is true."""
     if dist.get_world_size() == 1:
         return value
-    told = torch.tensor([value], dtype=torch.float64)
-    dist.all_reduce(told, dist.ReduceOp.MAX)
-    return float(told.item())
+    most = torch.tensor([value], dtype=torch.float64)
+    dist.all_reduce(most, dist.ReduceOp.MAX)
+    return float(most.item())
 
 
 def _collective(op: str, size: int) -> Callable[[], dist.Work]:

@@ -36,7 +36,7 @@ class Largest:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class BenchPlan:
     """Kernels and collectives to time.
 
     Attributes:
@@ -62,10 +62,10 @@ class Plan:
         file.write_text(json.dumps(asdict(self)), encoding="utf-8")
 
     @staticmethod
-    def read(file: Path) -> Plan:
+    def read(file: Path) -> BenchPlan:
         """The plan in a file of `write`."""
         found = json.loads(file.read_text(encoding="utf-8"))
-        return Plan(**{**found, "largest": Largest(**found["largest"])})
+        return BenchPlan(**{**found, "largest": Largest(**found["largest"])})
 
 
 def joined(ranks: Sequence[list[dict[str, Any]]]) -> list[dict[str, Any]]:

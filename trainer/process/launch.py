@@ -108,10 +108,10 @@ class Ranks:
 
 
 def _start(run: Run, rank: int, world_size: int, folder: Path, module: str = "trainer") -> subprocess.Popen[bytes]:
-    told = replace(run, rendezvous=folder / "rendezvous", supervised=True)
+    supervised = replace(run, rendezvous=folder / "rendezvous", supervised=True)
     with (folder / f"rank{rank}.log").open("wb") as log:
         return subprocess.Popen(  # noqa: S603 - our own module
-            [sys.executable, "-P", "-m", module, *told.arguments()],
+            [sys.executable, "-P", "-m", module, *supervised.arguments()],
             env=_environment(rank, world_size, len(run.cores)),
             stdin=subprocess.PIPE,
             bufsize=0,  # input that a dead rank did not read would be flushed when its input is closed
@@ -196,7 +196,7 @@ def _end(processes: Sequence[subprocess.Popen[bytes]]) -> None:
             process.stdin.close()
 
 
-def _unread(told: IO[bytes], wait_s: float = 0.0) -> bool:
+def _unread(pipe: IO[bytes], wait_s: float = 0.0) -> bool:
     """Whether no process has the other end of this pipe any more: a rank's children have its standard input too.
 
     Known on Linux, where alone ranks have children that outlive them by more than a moment.
@@ -204,5 +204,5 @@ def _unread(told: IO[bytes], wait_s: float = 0.0) -> bool:
     if sys.platform != "linux":
         return True
     ends = select.poll()
-    ends.register(told, 0)  # the loss of the reader is reported without a request
+    ends.register(pipe, 0)  # the loss of the reader is reported without a request
     return bool(ends.poll(1e3 * wait_s))

@@ -37,7 +37,7 @@ PENDING = 1000
 """Marks and losses that are kept as they are; then they become numbers, for which a GPU is waited for once."""
 
 
-class Recorder:
+class TrainerRecorder:
     """Times iterations; on a GPU by events on its default stream, so that hardly anything waits for a measurement.
 
     Two events give the time between them in milliseconds as fp32: taken from one to the next and added up, not from the

@@ -14,7 +14,7 @@ from scenarios.progress import Progress
 from validation.fits.fitting import FabricFit, fit_fabric
 from validation.suites.collective_cases import LARGE_BYTES, groups_of
 from validation.suites.collectives import MeasuredCollective, Predictor
-from validation.suites.errors import error_pct
+from validation.suites.errors import CollectiveErrors, error_pct
 
 OFF_PCT = 25.0
 """A log whose median error is larger deserves a warning."""
@@ -38,7 +38,7 @@ class UnseenWorld:
 
     nodes: int
     ranks_per_node: int
-    groups: Sequence[Mapping[str, object]]
+    groups: Sequence[CollectiveErrors]
 
 
 def cases_of(
@@ -50,10 +50,16 @@ def cases_of(
         {
             "role": "calibration" if row in fitted else "validation",
             "inputs": row.inputs,
+            "metric": "time_s",
             "error_pct": error_pct(seconds, max(row.time_s - predictor.launch_s(row.source), LEAST_LEFT * row.time_s)),
         }
         for row, seconds in zip(rows, predictor.seconds(rows).tolist(), strict=True)
     ]
+
+
+def error_groups(cases: Sequence[dict[str, Any]]) -> tuple[CollectiveErrors, ...]:
+    """Errors of `cases_of` by role and size."""
+    return tuple(CollectiveErrors(**group) for group in groups_of(cases))
 
 
 def check_shares(fit: FabricFit, used: Sequence[MeasuredCollective], cluster_name: str) -> None:
@@ -131,4 +137,4 @@ def unseen_world(
     others = [row for row in used if row.shape != (nodes, per_node)]
     largest = [row for row in used if row.shape == (nodes, per_node)]
     fit = fit_fabric(cluster, others, note, progress)
-    return UnseenWorld(nodes, per_node, groups_of(cases_of(fit.cluster, largest, others)))
+    return UnseenWorld(nodes, per_node, error_groups(cases_of(fit.cluster, largest, others)))

@@ -28,7 +28,7 @@ from scenarios.progress import Progress, Silent
 from scenarios.resolved import ResolvedScenario
 from simulator.lowering import Machine
 from simulator.operators import FloatArray
-from validation.suites.predict import Job, inputs_of
+from validation.suites.predict import SuiteJob, inputs_of
 from validation.suites.suite import Band, Case, load_suite
 from workloads.graded import Graded
 from workloads.graph.framework import Constant, Framework
@@ -94,12 +94,12 @@ def calibration_of(framework: str, suites: Sequence[str]) -> list[Configuration]
     Raises:
         InputError: a suite is wrong, or has no such case.
     """
-    measured: dict[Job, tuple[ResolvedScenario, list[float]]] = {}
+    measured: dict[SuiteJob, tuple[ResolvedScenario, list[float]]] = {}
     for name in suites:
         file, suite = load_suite(name)
         with of_file(file):
             for case in suite.cases:
-                job = Job.of(case.scenario, case.set)
+                job = SuiteJob.of(case.scenario, case.set)
                 resolved = job.resolved()
                 if (
                     resolved.framework.name == framework

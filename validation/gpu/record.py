@@ -58,7 +58,7 @@ class GpuRecord:
         device: name that the driver gives.
         start: the cluster that counts for all that is not measured.
         source: method and date of the measurement.
-        rows: kernels and collectives alone (`trainer.microbench`).
+        rows: kernels and collectives alone (`trainer.bench.microbench`).
     """
 
     device: str

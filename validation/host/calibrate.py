@@ -1,4 +1,4 @@
-"""From the record of a host to its spec: costs of kernels and collectives.
+"""Fit of a host's spec to its record: costs of kernels and collectives.
 
 In order: kernels and collectives alone; costs of kernels from parts of iterations; levels, so that the median job is
 predicted right; then constants of collectives within iterations, fitted to whole jobs by the simulator.

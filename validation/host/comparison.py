@@ -11,7 +11,7 @@ import numpy as np
 
 from scenarios.progress import Progress
 from scenarios.resolve import load_scenario
-from validation.host.measurement import RESOLVED, THREAD, Measured, Times
+from validation.host.measurement import RESOLVED, THREAD, HostMeasurement, Times
 from validation.host.prediction import predict
 from validation.host.usual_times import slowness
 from validation.suites.errors import error_pct, statistics
@@ -22,7 +22,7 @@ MARKED_SHARE = 0.05
 
 
 def predict_measured(
-    measured: Measured, cluster: str | None, progress: Progress | None = None, *, framework: str | None = None
+    measured: HostMeasurement, cluster: str | None, progress: Progress | None = None, *, framework: str | None = None
 ) -> Times:
     """Prediction of a measured scenario.
 
@@ -43,7 +43,7 @@ def _absolute(part: str) -> str:
     return str(Path(part).resolve()) if Path(part).is_file() else part
 
 
-def cases_of(measured: Measured, predicted: Times) -> list[Table]:
+def cases_of(measured: HostMeasurement, predicted: Times) -> list[Table]:
     """A case for the iteration, the own thread, each class and each collective: times, error, noise, share.
 
     Measured times are divided by the slowness of the machine against its calibration.

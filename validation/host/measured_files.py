@@ -26,7 +26,7 @@ _COLUMNS: Mapping[str, tuple[float, float]] = {
 """Columns of numbers with their least and most."""
 
 
-class Summary(msgspec.Struct):
+class MeasuredSummary(msgspec.Struct):
     """The part of ``measured.json`` that is used."""
 
     scenario: Text
@@ -51,7 +51,7 @@ def read_summary(folder: Path) -> Mapping[str, Any]:
         InputError: it is no JSON, or a value is not of its type or out of its range.
     """
     found = _json(folder / SUMMARY)
-    typed(found, Summary, folder / SUMMARY)
+    typed(found, MeasuredSummary, folder / SUMMARY)
     return dict(found)
 
 

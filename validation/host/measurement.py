@@ -66,7 +66,7 @@ class Times:
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class HostMeasurement:
     """A measurement.
 
     Attributes:
@@ -81,7 +81,7 @@ class Measured:
     noise_pct: Mapping[str, float]
 
 
-def read_measured(folder: Path) -> Measured:
+def read_measured(folder: Path) -> HostMeasurement:
     """Read a folder that ``dlrmsim measure`` wrote; on GPUs only the iteration, since the host only launches there.
 
     Raises:
@@ -98,7 +98,7 @@ def read_measured(folder: Path) -> Measured:
     yardstick_s = summary["yardstick_s"]
     if summary["device"] != "cpu":
         nothing = Times(iteration_s, {}, None, {}, [[] for _ in range(summary["world_size"])], yardstick_s)
-        return Measured(folder, summary, nothing, noise_pct)
+        return HostMeasurement(folder, summary, nothing, noise_pct)
     faults = stage_page_faults(rows)
     ranks = [_rank(folder / "timed" / f"rank{rank}.json.gz", faults) for rank in range(summary["world_size"])]
     thread_s, noise_pct[THREAD] = _thread_s(measured, folder)
@@ -115,7 +115,7 @@ def read_measured(folder: Path) -> Measured:
     noise_pct |= {name: spread_pct(values) for name, values in {**classes, **collectives}.items()}
     collectives_s = {op: float(values[traced].mean()) for op, values in collectives.items()}
     times = Times(iteration_s, classes_s, thread_s, collectives_s, [rank.bars for rank in ranks], yardstick_s)
-    return Measured(folder, summary, times, noise_pct)
+    return HostMeasurement(folder, summary, times, noise_pct)
 
 
 def stage_page_faults(rows: pd.DataFrame) -> IntArray:

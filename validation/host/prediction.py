@@ -19,9 +19,9 @@ from simulator.analysis import iteration_time
 from simulator.compute import ComputeModel, CpuModel
 from simulator.compute.cpu_amounts import class_of
 from simulator.counted_run import counted_run
-from simulator.engine import RunResult
+from simulator.engine import EngineRun
 from simulator.lowering import lower
-from simulator.operators import CollectiveCall, FloatArray, HostWork, Nothing, Work
+from simulator.operators import CollectiveCall, FloatArray, HostWork, Marker, Work
 from simulator.program import Program
 from validation.host.measurement import CLASSES, Bar, Times
 
@@ -55,7 +55,7 @@ def predict_prepared(prepared: Prepared) -> Times:
     for task, work in enumerate(program.work):
         if isinstance(work, CollectiveCall):
             collectives[work.op] = collectives.get(work.op, 0.0) + float(seconds[task])
-        elif not isinstance(work, Nothing):
+        elif not isinstance(work, Marker):
             classes[operator_class(work)] += float(seconds[task]) * (1.0 - _issuing_share(compute, work))
     classes["collectives"] = max(0.0, iteration_s - sum(classes.values()))
     return Times(
@@ -97,11 +97,11 @@ def ranks_alone_s(prepared: Prepared) -> FloatArray:
 
 def operator_class(work: Work) -> str:
     """Operator class of a task."""
-    kernel = None if isinstance(work, CollectiveCall | Nothing) else class_of(work)
+    kernel = None if isinstance(work, CollectiveCall | Marker) else class_of(work)
     return "rest" if kernel is None else CLASS_OF.get(kernel, "rest")
 
 
-def _bars(program: Program, result: RunResult, rank: int) -> list[Bar]:
+def _bars(program: Program, result: EngineRun, rank: int) -> list[Bar]:
     times = result.records[-1].groups[0]
     start, end = times.start_ps[:, rank], times.end_ps[:, rank]
     begin = int(start.min())

@@ -74,7 +74,7 @@ def _entry(ends: tuple[float, float], measured: float, z: float, sigma: float, g
 
 
 def coverage(cases: Iterable[Mapping[str, Any]]) -> list[Table]:
-    """By group: cases with an interval, share of their measurements that is inside, median of p90 over p10."""
+    """Groups of cases: number with an interval, share of measurements inside, median of p90 over p10."""
     found: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
     for case in cases:
         if "interval" in case:

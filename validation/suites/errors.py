@@ -4,12 +4,46 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
 from validation.suites.suite import Band
 
 Table = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupErrors:
+    """Errors of a group of measured rows: the keys of `statistics`.
+
+    Attributes:
+        role: ``calibration`` (fitted on) or ``validation``.
+        cases: number of rows.
+    """
+
+    role: str
+    cases: int
+    mape_pct: float
+    median_pct: float
+    geomean_pct: float
+    bias_pct: float
+    worst_pct: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CollectiveErrors(GroupErrors):
+    """Errors of collectives of one range of sizes, in words."""
+
+    sizes: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelErrors(GroupErrors):
+    """Errors of kernels of one kind from one source."""
+
+    kind: str
+    source: str
 
 
 def statistics(errors_pct: Sequence[float]) -> Table:

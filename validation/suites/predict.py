@@ -23,7 +23,7 @@ from workloads.graded import graded_quantities
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class SuiteJob:
     """A scenario with changes: a job that is simulated once for all rows that need it.
 
     Attributes:
@@ -35,7 +35,7 @@ class Job:
     bound: bool = False
 
     @classmethod
-    def of(cls, scenario: str, changes: Mapping[str, Any], *, bound: bool = False) -> Job:
+    def of(cls, scenario: str, changes: Mapping[str, Any], *, bound: bool = False) -> SuiteJob:
         """A job from dotted keys and values."""
         return cls(scenario, tuple(f"{key}={json.dumps(value)}" for key, value in changes.items()), bound)
 
@@ -56,11 +56,11 @@ class AskedJob:
         question: text that is the same for jobs with the same prediction.
     """
 
-    job: Job
+    job: SuiteJob
     question: str
 
     @staticmethod
-    def of(job: Job) -> AskedJob:
+    def of(job: SuiteJob) -> AskedJob:
         """The job with its question."""
         question = question_of(job.scenario, job.settings, job.resolved())
         return AskedJob(job, f"{question} with its bound" if job.bound else question)
@@ -114,7 +114,7 @@ def _metrics(part: object, place: str = "") -> Iterator[tuple[str, float]]:
         yield place, part
 
 
-def predict(jobs: list[Job], run_all: Map, progress: Progress | None = None) -> dict[Job, Prediction]:
+def predict(jobs: list[SuiteJob], run_all: Map, progress: Progress | None = None) -> dict[SuiteJob, Prediction]:
     """Simulate each distinct job once.
 
     Raises:
@@ -122,7 +122,7 @@ def predict(jobs: list[Job], run_all: Map, progress: Progress | None = None) -> 
     """
     progress = progress or Silent()
     distinct = [AskedJob.of(job) for job in dict.fromkeys(jobs)]
-    predictions: dict[Job, Prediction] = {}
+    predictions: dict[SuiteJob, Prediction] = {}
     progress.stage("simulating cases", 0, len(distinct))
     for position, prediction in run_all(predict_one, distinct):
         predictions[distinct[position].job] = prediction
@@ -147,7 +147,7 @@ def predict_one(asked: AskedJob) -> Prediction:
     return Prediction(inputs, summary, _parts(found, summary))
 
 
-def inputs_of(resolved: ResolvedScenario, job: Job) -> dict[str, Any]:
+def inputs_of(resolved: ResolvedScenario, job: SuiteJob) -> dict[str, Any]:
     """Inputs of a prediction, by the names that rules use."""
     gpu = resolved.cluster.node.gpu
     return {
@@ -200,13 +200,13 @@ def _part_of(work: object, category: Category) -> str:
     return "other_compute_s" if category is Category.COMPUTE else ""
 
 
-def alternatives_of(scenario: str, changes: Mapping[str, Any], metric: str) -> list[tuple[str, Any, Job]]:
+def alternatives_of(scenario: str, changes: Mapping[str, Any], metric: str) -> list[tuple[str, Any, SuiteJob]]:
     """(quantity, value, job) for every alternative that the model and the framework of a scenario list.
 
     Last the alternatives of the framework all together: each was chosen, and they may hide each other. A local batch is
     set through the global batch, since scenarios state that.
     """
-    resolved = Job.of(scenario, changes).resolved()
+    resolved = SuiteJob.of(scenario, changes).resolved()
     found: list[tuple[str, Any, dict[str, Any]]] = []
     for key, value in _alternatives(resolved.model):
         if key == "local_batch_size":
@@ -220,7 +220,7 @@ def alternatives_of(scenario: str, changes: Mapping[str, Any], metric: str) -> l
         together = {f"workload.alternatives.{key}": value for key, value in chosen.items()}
         found.append((" + ".join(chosen), " + ".join(map(str, chosen.values())), together))
     bound = metric.partition(".")[0] == "bound"
-    return [(key, value, Job.of(scenario, {**changes, **change}, bound=bound)) for key, value, change in found]
+    return [(key, value, SuiteJob.of(scenario, {**changes, **change}, bound=bound)) for key, value, change in found]
 
 
 def _alternatives(model: BaseModel) -> list[tuple[str, Any]]:

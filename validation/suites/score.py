@@ -14,7 +14,7 @@ from validation.suites.collective_ratios import ratio_case
 from validation.suites.configurations import by_configuration, statistics_of
 from validation.suites.coverage import coverage, job_interval
 from validation.suites.errors import amount_errors, error_pct, hit_of, is_amount, statistics
-from validation.suites.predict import Job, Prediction, alternatives_of, predict
+from validation.suites.predict import Prediction, SuiteJob, alternatives_of, predict
 from validation.suites.repeats import repeats
 from validation.suites.suite import Band, Case, Effect, Peer, Suite
 
@@ -39,10 +39,10 @@ def _score(file: Path, suite: Suite, run_all: Map, progress: Progress | None) ->
     }
     jobs = [
         *(_job(case) for case in suite.cases),
-        *(Job.of(*case.other_run) for case in suite.cases if case.other_run is not None),
+        *(SuiteJob.of(*case.other_run) for case in suite.cases if case.other_run is not None),
         *(job for options in repeated.values() for _, _, job in options),
-        *(Job.of(e.scenario, side) for e in suite.effects for side in (e.before, e.after)),
-        *(Job.of(peer.scenario, {}) for peer in suite.peers),
+        *(SuiteJob.of(e.scenario, side) for e in suite.effects for side in (e.before, e.after)),
+        *(SuiteJob.of(peer.scenario, {}) for peer in suite.peers),
     ]
     timed = [row for asked in suite.collectives for row in collective_cases(file, suite, asked)]
     timed += [ratio_case(asked) for asked in suite.collective_ratios]
@@ -91,12 +91,12 @@ def _errors(cases: Sequence[Table], *, memory: bool) -> list[float]:
     return [error for error in errors if error is not None]
 
 
-def _job(case: Case) -> Job:
+def _job(case: Case) -> SuiteJob:
     """The job of a case; ratios have no interval, which its bound is for."""
-    return Job.of(case.scenario, case.set, bound=case.other_run is None)
+    return SuiteJob.of(case.scenario, case.set, bound=case.other_run is None)
 
 
-def _case(suite: Suite, case: Case, predictions: Mapping[Job, Prediction]) -> Table:
+def _case(suite: Suite, case: Case, predictions: Mapping[SuiteJob, Prediction]) -> Table:
     prediction = predictions[_job(case)]
     predicted, measured = _predicted(case, prediction, predictions), case.measured
     row = {
@@ -118,12 +118,12 @@ def _case(suite: Suite, case: Case, predictions: Mapping[Job, Prediction]) -> Ta
     return row | ({"problem": prediction.problem} if prediction.problem else {})
 
 
-def _predicted(case: Case, prediction: Prediction, predictions: Mapping[Job, Prediction]) -> float | None:
+def _predicted(case: Case, prediction: Prediction, predictions: Mapping[SuiteJob, Prediction]) -> float | None:
     """The metric of a case, or its ratio to that of another run; None where a run gave none."""
     value = prediction.value(case.metric)
     if case.other_run is None or value is None:
         return value
-    other = predictions[Job.of(*case.other_run)].value(case.metric)
+    other = predictions[SuiteJob.of(*case.other_run)].value(case.metric)
     return value / other if other else None
 
 
@@ -140,8 +140,10 @@ def _alternative(case: Case, key: str, value: object, prediction: Prediction) ->
     }
 
 
-def _effect(effect: Effect, predictions: Mapping[Job, Prediction]) -> Table:
-    before, after = (predictions[Job.of(effect.scenario, side)].throughput for side in (effect.before, effect.after))
+def _effect(effect: Effect, predictions: Mapping[SuiteJob, Prediction]) -> Table:
+    before, after = (
+        predictions[SuiteJob.of(effect.scenario, side)].throughput for side in (effect.before, effect.after)
+    )
     gain = after / before if before and after else None
     return {
         "id": effect.id,
@@ -156,8 +158,8 @@ def _effect(effect: Effect, predictions: Mapping[Job, Prediction]) -> Table:
     }
 
 
-def _peer(peer: Peer, predictions: Mapping[Job, Prediction]) -> list[Table]:
-    ours = predictions[Job.of(peer.scenario, {})].parts
+def _peer(peer: Peer, predictions: Mapping[SuiteJob, Prediction]) -> list[Table]:
+    ours = predictions[SuiteJob.of(peer.scenario, {})].parts
     return [
         {
             "id": peer.id,

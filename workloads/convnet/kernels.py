@@ -30,7 +30,7 @@ class Kernel:
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class ImageBatch:
     """Images that a rank processes at once, and the numbers it computes with."""
 
     images: int
@@ -53,7 +53,7 @@ _FORWARD: dict[str, tuple[int, int]] = {
 """Times that the forward pass reads all inputs, and writes the output (dropout: and its mask)."""
 
 
-def forward_kernels(layer: Layer, batch: Batch) -> Iterator[Kernel]:
+def forward_kernels(layer: Layer, batch: ImageBatch) -> Iterator[Kernel]:
     """The forward pass of a layer."""
     if layer.kind == "conv":
         yield Kernel("", _convolution(layer, batch, "forward"))
@@ -66,7 +66,7 @@ def forward_kernels(layer: Layer, batch: Batch) -> Iterator[Kernel]:
         yield Kernel("", Elementwise(reads * read, writes * written))
 
 
-def backward_kernels(layer: Layer, batch: Batch) -> Iterator[Kernel]:
+def backward_kernels(layer: Layer, batch: ImageBatch) -> Iterator[Kernel]:
     """The backward pass of a layer; the gradient of its output is there."""
     if layer.kind in ("conv", "dense"):
         yield from _products(layer, batch)
@@ -86,19 +86,19 @@ def backward_kernels(layer: Layer, batch: Batch) -> Iterator[Kernel]:
         yield Kernel("backward", Elementwise(*moved[layer.kind]), makes_gradients=bool(layer.variables))
 
 
-def gradient_sum(shape: Shape, readers: int, batch: Batch) -> Elementwise:
+def gradient_sum(shape: Shape, readers: int, batch: ImageBatch) -> Elementwise:
     """Sum of the gradients of a tensor that several layers read."""
     size = batch.bytes_of(shape.elements)
     return Elementwise(readers * size, size)
 
 
-def loss(classes: int, batch: Batch) -> Elementwise:
+def loss(classes: int, batch: ImageBatch) -> Elementwise:
     """Softmax, cross entropy and the gradient of the last layer's output."""
     size = batch.bytes_of(classes)
     return Elementwise(2.0 * size, 2.0 * size)
 
 
-def _products(layer: Layer, batch: Batch) -> Iterator[Kernel]:
+def _products(layer: Layer, batch: ImageBatch) -> Iterator[Kernel]:
     """Gradients of the weights, then of the inputs unless these are the images."""
     inputs, outputs, images = layer.shapes[0].elements, layer.output.elements, batch.images
     if layer.kind == "conv":
@@ -112,7 +112,7 @@ def _products(layer: Layer, batch: Batch) -> Iterator[Kernel]:
         yield Kernel("inputs", data)
 
 
-def _convolution(layer: Layer, batch: Batch, direction: ConvolutionPass) -> Convolution:
+def _convolution(layer: Layer, batch: ImageBatch, direction: ConvolutionPass) -> Convolution:
     inputs, outputs = ((shape.height, shape.width, shape.channels) for shape in (layer.shapes[0], layer.output))
     return Convolution(
         batch.images, inputs, outputs, layer.kernel, layer.stride, layer.groups, batch.precision, direction

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from simulator.operators import Copy, Delay, DenseOptimizer, HostWork, Nothing, Operator
+from simulator.operators import Copy, Delay, DenseOptimizer, HostWork, Marker, Operator
 from simulator.program import IntArray, Program, ProgramBuilder, Stream
-from workloads.convnet.kernels import Batch, backward_kernels, forward_kernels, gradient_sum, loss
+from workloads.convnet.kernels import ImageBatch, backward_kernels, forward_kernels, gradient_sum, loss
 from workloads.convnet.layers import IMAGES, Layer, Network, Variable
 from workloads.convnet.settings import ConvnetSettings
 from workloads.graph.buckets import GRADIENT_BYTES
@@ -46,7 +46,7 @@ class PassRecorder:
         """Start an empty iteration; ``streams``: beside those of every rank."""
         self.builder = ProgramBuilder(name, ranks, [HOST, DEFAULT, MEMCPY, *streams])
         self._network, self._settings = network, settings
-        self._batch = Batch(settings.images_per_rank, settings.precision)
+        self._batch = ImageBatch(settings.images_per_rank, settings.precision)
         self._launch = HostWork(launches=1, seconds=settings.operator_s)
 
     def kernel(self, name: str, work: Operator, *, section: str, after: Iterable[int] = ()) -> int:
@@ -99,12 +99,12 @@ class PassRecorder:
     def kernels_end(self) -> int:
         """A task after the last kernel, and after the device's wait for the framework."""
         waits_s = self._settings.iteration_s
-        work = Delay(waits_s, "session.run") if waits_s > 0.0 else Nothing()
+        work = Delay(waits_s, "session.run") if waits_s > 0.0 else Marker()
         return self.builder.task("last", DEFAULT, work, section="optimizer")
 
     def end(self, after: Iterable[int]) -> Program:
         """The program; its host waits for these tasks."""
-        self.builder.task("end", HOST, Nothing(), after=after, section="optimizer")
+        self.builder.task("end", HOST, Marker(), after=after, section="optimizer")
         return self.builder.build()
 
     def _images(self) -> int:

@@ -10,7 +10,7 @@ from simulator.program import IntArray, TaskGraph
 from workloads.dlrm.model.dense import DensePart, dense_part
 from workloads.dlrm.model.model import DlrmModel
 from workloads.dlrm.model.tables import Tables, expand_tables
-from workloads.dlrm_ps.job import Job
+from workloads.dlrm_ps.job import ServersJob
 from workloads.dlrm_ps.memory import memory_per_rank
 from workloads.dlrm_ps.placement import PlacedTables, place_tables
 from workloads.dlrm_ps.requests import requests_of
@@ -38,7 +38,7 @@ class DlrmPsWorkload:
     model_tables: Tables = field(init=False)
     dense: DensePart = field(init=False)
     placed: PlacedTables = field(init=False)
-    job: Job = field(init=False)
+    job: ServersJob = field(init=False)
 
     def __post_init__(self) -> None:
         """Place the tables and count the amounts."""
@@ -49,7 +49,7 @@ class DlrmPsWorkload:
         counted = settings.table_settings
         lookups = float(tables.lookups_per_sample.sum()) * counted.index_bytes
         sample_bytes = dense.dense_features * FEATURE_BYTES + tables.feature_count * counted.length_bytes + lookups
-        job = Job(
+        job = ServersJob(
             settings=settings,
             steps=thread_steps(dense, int(tables.pooled_dim.sum()), settings),
             requests=requests_of(placed, settings),

@@ -12,7 +12,7 @@ from simulator.operators import CollectiveCall, Elementwise, FloatArray, HostWor
 from simulator.program import Dependency, IntArray, ProgramBuilder
 from workloads.dlrm_ps.requests import Requests
 from workloads.dlrm_ps.settings import PsSettings
-from workloads.dlrm_ps.thread_work import Step
+from workloads.dlrm_ps.thread_work import ThreadStep
 from workloads.graph.buckets import GRADIENT_BYTES
 from workloads.graph.parameter_servers import ACCUMULATED_TOUCHES, GRPC
 
@@ -21,7 +21,7 @@ Part: TypeAlias = Literal["first", "others"]
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class ThreadGroup:
     """A group of threads of each trainer of a wave.
 
     Attributes:
@@ -44,7 +44,7 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Exchange:
+class ServersExchange:
     """Messages between trainers of a wave and all servers of a kind: one all_to_all, in which one side sends.
 
     Attributes:
@@ -75,7 +75,7 @@ class Exchange:
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class ServersJob:
     """Amounts of all programs.
 
     Attributes:
@@ -86,17 +86,17 @@ class Job:
     """
 
     settings: PsSettings
-    steps: Sequence[Step]
+    steps: Sequence[ThreadStep]
     requests: Requests
     parameters: int
     sample_bytes: float
 
     @property
-    def sources(self) -> list[Source]:
+    def sources(self) -> list[ThreadGroup]:
         """Groups of threads of all waves; a group of a wave stands far from its next one."""
         settings = self.settings
         pairs = ((wave, group) for group in range(settings.groups) for wave in range(len(settings.waves)))
-        return [Source(wave, group, number) for number, (wave, group) in enumerate(pairs)]
+        return [ThreadGroup(wave, group, number) for number, (wave, group) in enumerate(pairs)]
 
     @property
     def parts(self) -> tuple[Part, ...]:
@@ -107,33 +107,33 @@ class Job:
         """Threads of a trainer's group in a part."""
         return 1.0 if part == "first" else self.settings.group_threads - 1.0
 
-    def indices(self, source: Source, part: Part) -> Exchange:
+    def indices(self, source: ThreadGroup, part: Part) -> ServersExchange:
         """Indices of batches, to the servers of tables."""
         return self._of_tables(source, part, self.requests.index_bytes)
 
-    def vectors(self, source: Source, part: Part) -> Exchange:
+    def vectors(self, source: ThreadGroup, part: Part) -> ServersExchange:
         """Pooled vectors, back from them."""
         return self._of_tables(source, part, self.requests.vector_bytes)
 
-    def gradients(self, source: Source, part: Part) -> Exchange:
+    def gradients(self, source: ThreadGroup, part: Part) -> ServersExchange:
         """Gradients of pooled vectors, to them."""
         return self._of_tables(source, part, self.requests.gradient_bytes)
 
-    def batches(self, source: Source) -> Exchange:
+    def batches(self, source: ThreadGroup) -> ServersExchange:
         """Batches of a group, from the readers."""
         settings = self.settings
         size = settings.group_threads * settings.batch_per_thread * self.sample_bytes
-        return Exchange(f"batches_{source.name}", self._trainers(source.wave), _evenly(size, settings.readers))
+        return ServersExchange(f"batches_{source.name}", self._trainers(source.wave), _evenly(size, settings.readers))
 
-    def dense(self, wave: int) -> Exchange:
+    def dense(self, wave: int) -> ServersExchange:
         """Dense parameters that a trainer exchanges in an iteration, each way."""
         settings = self.settings
         size = self.parameters * float(GRADIENT_BYTES) / settings.sync_every
-        return Exchange(f"parameters_{wave}", self._trainers(wave), _evenly(size, settings.dense_servers))
+        return ServersExchange(f"parameters_{wave}", self._trainers(wave), _evenly(size, settings.dense_servers))
 
-    def _of_tables(self, source: Source, part: Part, thread_bytes: FloatArray) -> Exchange:
+    def _of_tables(self, source: ThreadGroup, part: Part, thread_bytes: FloatArray) -> ServersExchange:
         name = f"lookups_{source.name}" if part == "first" else f"lookups_{source.name}_others"
-        return Exchange(name, self._trainers(source.wave), self.threads(part) * thread_bytes)
+        return ServersExchange(name, self._trainers(source.wave), self.threads(part) * thread_bytes)
 
     def _trainers(self, wave: int) -> int:
         return len(self.settings.waves[wave])

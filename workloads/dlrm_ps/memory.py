@@ -15,7 +15,7 @@ import numpy as np
 from simulator.operators import FloatArray
 from simulator.precisions import BYTES_PER_ELEMENT
 from workloads.dlrm.model.dense import DensePart
-from workloads.dlrm_ps.job import Job
+from workloads.dlrm_ps.job import ServersJob
 from workloads.dlrm_ps.placement import PlacedTables, stored_bytes
 from workloads.dlrm_ps.trainer import BATCHES_AHEAD
 from workloads.graph.buckets import GRADIENT_BYTES
@@ -23,7 +23,7 @@ from workloads.graph.memory import MemoryUse
 from workloads.graph.optimizers import DENSE_STATE
 
 
-def memory_per_rank(job: Job, dense: DensePart, placed: PlacedTables) -> MemoryUse:
+def memory_per_rank(job: ServersJob, dense: DensePart, placed: PlacedTables) -> MemoryUse:
     """Memory of each rank; all of it is host memory, which is the memory that ranks on CPUs compute in."""
     settings, everywhere = job.settings, np.zeros(job.settings.world_size)
     kinds = (
@@ -40,7 +40,7 @@ def memory_per_rank(job: Job, dense: DensePart, placed: PlacedTables) -> MemoryU
     return MemoryUse({"hbm": items, "ddr": {}, "ssd": {}})
 
 
-def _of_trainer(job: Job, dense: DensePart) -> Mapping[str, float]:
+def _of_trainer(job: ServersJob, dense: DensePart) -> Mapping[str, float]:
     settings, requests = job.settings, job.requests
     batch, element = settings.batch_per_thread, BYTES_PER_ELEMENT[settings.precision.dense]
     return {
@@ -53,7 +53,7 @@ def _of_trainer(job: Job, dense: DensePart) -> Mapping[str, float]:
     }
 
 
-def _of_tables(job: Job, placed: PlacedTables) -> Mapping[str, FloatArray]:
+def _of_tables(job: ServersJob, placed: PlacedTables) -> Mapping[str, FloatArray]:
     settings, requests, servers = job.settings, job.requests, job.settings.sparse_servers
     weights = placed.tables.weight_bytes.astype(np.float64)
     state = stored_bytes(placed.tables, settings.optimizer.tables) - weights
@@ -66,7 +66,7 @@ def _of_tables(job: Job, placed: PlacedTables) -> Mapping[str, FloatArray]:
     }
 
 
-def _of_parameters(job: Job) -> Mapping[str, float]:
+def _of_parameters(job: ServersJob) -> Mapping[str, float]:
     settings = job.settings
     if not settings.dense_servers:
         return {}
@@ -74,7 +74,7 @@ def _of_parameters(job: Job) -> Mapping[str, float]:
     return {"weights": part, "communication buffers": settings.trainers * part / settings.sync_every}
 
 
-def _of_reader(job: Job) -> Mapping[str, float]:
+def _of_reader(job: ServersJob) -> Mapping[str, float]:
     settings = job.settings
     if not settings.readers:
         return {}

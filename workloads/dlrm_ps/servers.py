@@ -16,7 +16,7 @@ import numpy as np
 
 from simulator.operators import CollectiveCall, EmbeddingLookup, EmbeddingUpdate, FloatArray, HostWork
 from simulator.program import IntArray, Program, ProgramBuilder, Stream
-from workloads.dlrm_ps.job import Chain, Exchange, Job, Part, Source, handling, moved
+from workloads.dlrm_ps.job import Chain, Part, ServersExchange, ServersJob, ThreadGroup, handling, moved
 from workloads.dlrm_ps.requests import on_ranks
 from workloads.dlrm_ps.settings import PsSettings
 from workloads.dlrm_ps.trainer import BACKWARD, EASGD, FORWARD
@@ -32,8 +32,8 @@ AT_ONCE = 2
 """Requests of waves that a server works on at once at least, each on an equal part of the cores."""
 
 
-def server_programs(job: Job) -> list[Program]:
-    """For each kind of server that there is the program of the one that has the queue, and that of all others."""
+def server_programs(job: ServersJob) -> list[Program]:
+    """Programs of each kind of server: of the one that has the queue, and of all others."""
     settings = job.settings
     alike = np.zeros(settings.dense_servers), np.zeros(settings.readers)
     tables = _split(settings.first_sparse, job.requests.load, settings)
@@ -90,7 +90,7 @@ class _Recorder:
         return QUEUE if self.has_queue else f"{QUEUE}_{source}"
 
 
-def _tables(job: Job, servers: _Servers) -> Program:
+def _tables(job: ServersJob, servers: _Servers) -> Program:
     """Servers of tables."""
     sources = [f"{source.name}_{part}" for source in job.sources for part in job.parts]
     at_once = _requests_at_once(job)
@@ -101,7 +101,7 @@ def _tables(job: Job, servers: _Servers) -> Program:
     return recorder.builder.build()
 
 
-def _requests_at_once(job: Job) -> int:
+def _requests_at_once(job: ServersJob) -> int:
     """Requests of waves that a server of tables works on at once: as many as its cores have room for."""
     together = len(job.settings.waves[0]) * job.threads(job.parts[-1])
     return max(AT_ONCE, math.ceil(job.settings.cores / together))
@@ -114,10 +114,10 @@ class _Requests:
     Each is work for one core.
     """
 
-    job: Job
+    job: ServersJob
     recorder: _Recorder
     numbers: IntArray
-    source: Source
+    source: ThreadGroup
     part: Part
     at_once: int
 
@@ -144,7 +144,7 @@ class _Requests:
         self._work(chain, ("take", "update"), requests.gradient_bytes, requests.update, BACKWARD)
         chain.close()
 
-    def _call(self, exchange: Exchange, *, trainers_send: bool) -> CollectiveCall:
+    def _call(self, exchange: ServersExchange, *, trainers_send: bool) -> CollectiveCall:
         return exchange.call_of_servers(self.numbers, trainers_send=trainers_send)
 
     def _work(self, chain: Chain, names: tuple[str, str], handled: FloatArray, kernel: Kernel, section: str) -> None:
@@ -185,7 +185,7 @@ class _Requests:
         return f"{BESIDE}_{self._name}"
 
 
-def _parameters(job: Job, servers: _Servers) -> Program:
+def _parameters(job: ServersJob, servers: _Servers) -> Program:
     """Servers of dense parameters: move the centre towards what a trainer sends, and return it.
 
     They work on the exchanges of `AT_ONCE` waves at once, each with an equal part of the threads and of the memory's
@@ -206,7 +206,7 @@ def _parameters(job: Job, servers: _Servers) -> Program:
     return recorder.builder.build()
 
 
-def _readers(job: Job, servers: _Servers) -> Program:
+def _readers(job: ServersJob, servers: _Servers) -> Program:
     """Readers: decode batches, and send them as soon as there is room."""
     settings = job.settings
     rate = settings.decode_bytes_per_s * settings.cores / AT_ONCE

@@ -14,8 +14,8 @@ import numpy as np
 
 from simulator.operators import HostWork
 from simulator.program import Program, ProgramBuilder
-from workloads.dlrm_ps.job import Chain, Job, Source, handling, moved
-from workloads.dlrm_ps.thread_work import Step, halves
+from workloads.dlrm_ps.job import Chain, ServersJob, ThreadGroup, handling, moved
+from workloads.dlrm_ps.thread_work import ThreadStep, halves
 
 EASGD, DENSE_NET = "easgd", "dense_net"
 """Streams of the thread that exchanges dense parameters, and of its messages."""
@@ -26,7 +26,7 @@ BATCHES_AHEAD = 2
 FORWARD, BACKWARD = "embedding_forward", "embedding_backward"
 
 
-def trainer_program(job: Job, wave: int) -> Program:
+def trainer_program(job: ServersJob, wave: int) -> Program:
     """The program of the trainers of a wave."""
     settings, ranks = job.settings, job.settings.waves[wave]
     streams = [EASGD, DENSE_NET] if settings.dense_servers else []
@@ -43,7 +43,7 @@ def trainer_program(job: Job, wave: int) -> Program:
     return builder.build()
 
 
-def _easgd(job: Job, builder: ProgramBuilder, wave: int, first: int) -> int:
+def _easgd(job: ServersJob, builder: ProgramBuilder, wave: int, first: int) -> int:
     """Exchange a part of the dense parameters with their servers; returns the last task."""
     dense, servers = job.dense(wave), job.settings.dense_servers
     chain, size = Chain(builder), dense.trainer_bytes
@@ -60,8 +60,8 @@ def _easgd(job: Job, builder: ProgramBuilder, wave: int, first: int) -> int:
 class _Group:
     """A group of threads."""
 
-    job: Job
-    source: Source
+    job: ServersJob
+    source: ThreadGroup
     chain: Chain
 
     def record(self) -> Chain:
@@ -80,7 +80,7 @@ class _Group:
         self.chain.close()
         return self.chain
 
-    def _compute(self, steps: Sequence[Step]) -> None:
+    def _compute(self, steps: Sequence[ThreadStep]) -> None:
         for step in steps:
             self.chain.add(f"{step.name}_{self._group}", self._threads, step.work, step.section)
 

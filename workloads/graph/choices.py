@@ -26,7 +26,7 @@ class Precision(Strict):
     all_reduce: SumPrecision = Field("fp32", description="dense gradients on the wire")
 
 
-class DenseOptimizer(Strict):
+class OptimizerChoice(Strict):
     """Optimizers; a family adds its own."""
 
     dense: DenseOptimizerKind = Field("sgd", description="optimizer of the dense parameters")

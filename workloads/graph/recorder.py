@@ -29,7 +29,7 @@ from simulator.operators import (
     EmbeddingLookup,
     EmbeddingUpdate,
     HostWork,
-    Nothing,
+    Marker,
     Work,
     touched_bytes,
 )
@@ -179,7 +179,7 @@ class Recorder(PassBuilder):
         their input, which the call makes (``copied``).
         """
         if self._alone:
-            work = Nothing(Category.COPY) if call.op == "all_reduce" else Copy(call.bytes, "d2d")
+            work = Marker(Category.COPY) if call.op == "all_reduce" else Copy(call.bytes, "d2d")
             return self.kernel(name, work, section=section, stream=issued_from)
         copied = call.bytes if call.op in self._copied else 0.0
         launch = self._launch(name, 1, section, captured=False, collectives=1, copied_bytes=copied)
@@ -196,7 +196,7 @@ class Recorder(PassBuilder):
         return super().task(name, stream, work, after=known, section=section)
 
     def depend(self, task: int, on: int | str, *, lag: int = 0) -> None:
-        """As `PassBuilder.depend`."""
+        """Let a task depend on others, as `PassBuilder.depend` does."""
         super().depend(self._known(task), on if isinstance(on, str) else self._known(on), lag=lag)
 
     def wait_in_calls(self, *names: str) -> None:
@@ -233,7 +233,7 @@ class Recorder(PassBuilder):
         if isinstance(on, str):
             self.wait_in_calls(on)
         known = on if isinstance(on, str) else self._known(on)
-        task = self.task(name, stream, Nothing(Category.COMM), section=section)
+        task = self.task(name, stream, Marker(Category.COMM), section=section)
         self.depend(task, known, lag=lag)
         self._last[stream] = task
 

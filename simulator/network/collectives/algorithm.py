@@ -15,7 +15,7 @@ from hardware_specs.collectives import Shares
 from hardware_specs.types import Cluster
 from inputs.errors import InputError, nearest_name
 from simulator.network.blocks import Block
-from simulator.network.patterns import NOTHING, Pattern
+from simulator.network.patterns import NO_TRAFFIC, Pattern
 from simulator.operators import CollectiveOp, FloatArray
 from simulator.registry import Registry
 
@@ -116,7 +116,7 @@ class Stage:
     """
 
     latency: Latency
-    pattern: Pattern = NOTHING
+    pattern: Pattern = NO_TRAFFIC
     efficiency: float = 1.0
     near_efficiency: float = 1.0
     own_bytes: FloatArray | float = 0.0

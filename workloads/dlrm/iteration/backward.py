@@ -22,7 +22,7 @@ from workloads.dlrm.iteration.gemms import input_gradient_gemm, weight_gradient_
 from workloads.dlrm.iteration.groups import SUM_WORLD, WORLD, EmbeddingGroup
 from workloads.dlrm.iteration.job import COPIED_TABLES, Job
 from workloads.dlrm.iteration.output_dist import record_dequantise, record_exchange
-from workloads.dlrm.model.dense import Layer
+from workloads.dlrm.model.dense import DenseLayer
 from workloads.graph.buckets import GRADIENT_BYTES, Bucket
 from workloads.graph.optimizers import DENSE_ACCESSES
 from workloads.graph.recorder import COMM, SUM_COMM, Recorder
@@ -68,7 +68,7 @@ class Backward:
 
     def _mlp(
         self,
-        layers: tuple[Layer, ...],
+        layers: tuple[DenseLayer, ...],
         section: str,
         *,
         input_gradient: bool = True,
@@ -107,16 +107,16 @@ class Backward:
                 last = self._weights_ready(layer, section) or last
         return last
 
-    def _weight_gradient(self, layer: Layer, section: str, samples: Amount) -> int:
+    def _weight_gradient(self, layer: DenseLayer, section: str, samples: Amount) -> int:
         """Gradient of a layer's weights, added to that of earlier passes; returns the last task."""
         product = self._weight_product(layer, section, samples)
         return self._weights_ready(layer, section) or product
 
-    def _weight_product(self, layer: Layer, section: str, samples: Amount) -> int:
+    def _weight_product(self, layer: DenseLayer, section: str, samples: Amount) -> int:
         gemm = weight_gradient_gemm(self._job, layer, samples)
         return self._recorder.kernel(f"{layer.name}_weight_gradient", gemm, section=section)
 
-    def _weights_ready(self, layer: Layer, section: str) -> int | None:
+    def _weights_ready(self, layer: DenseLayer, section: str) -> int | None:
         """Work after both gradients of a layer: that of its weights is cast, if at all, and may be reduced.
 
         Returns:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from simulator.operators import Copy, Elementwise, Interaction, Nothing
+from simulator.operators import Copy, Elementwise, Interaction, Marker
 from workloads.dlrm.iteration.dot_on_host import record_dot_backward_on_host, record_dot_on_host
 from workloads.dlrm.iteration.job import Job
 from workloads.graph.recorder import Recorder
@@ -37,7 +37,7 @@ def record_dot(recorder: Recorder, job: Job) -> None:
         found = Interaction(0.0, product, places, job.precision)
         recorder.kernel("interaction_places", found, section=section, launches=3)
         counted = recorder.kernel("interaction_count_to_host", Copy(8.0, "d2h"), section=section)
-        recorder.depend(recorder.host("wait_interaction_count", Nothing(), section=section), counted)
+        recorder.depend(recorder.host("wait_interaction_count", Marker(), section=section), counted)
         recorder.kernel("interaction_gather", Elementwise(outputs + places, outputs), section=section, launches=2)
         return
     recorder.kernel("interaction_gather", Elementwise(outputs, outputs), section=section, launches=2)

@@ -8,7 +8,7 @@ from workloads.graph.recorder import Recorder
 
 
 def record_dot_on_host(recorder: Recorder, job: Job) -> None:
-    """Of each sample all vectors with all, ``[n, d] x [d, n]``; each pair once, beside the bottom MLP's output."""
+    """Products of each sample's vectors, ``[n, d] x [d, n]``; each pair once, beside the bottom MLP's output."""
     section, (vectors, dim) = "interaction_forward", _shape(job)
     inputs, outputs = job.vector_bytes(job.dense.interaction_inputs), job.vector_bytes(job.dense.interaction_outputs)
     kept = job.vector_bytes(job.pairs)

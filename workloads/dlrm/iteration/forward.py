@@ -8,7 +8,7 @@ from workloads.dlrm.iteration.gemms import forward_gemm
 from workloads.dlrm.iteration.groups import EmbeddingGroup
 from workloads.dlrm.iteration.job import Job
 from workloads.dlrm.iteration.output_dist import pooled_name, record_exchange
-from workloads.dlrm.model.dense import Layer
+from workloads.dlrm.model.dense import DenseLayer
 from workloads.dlrm.rows.cache import FILL_LAUNCHES
 from workloads.graph.recorder import DEFAULT, Recorder
 
@@ -74,7 +74,7 @@ def record_bottom_of_all(recorder: Recorder, job: Job, stream: str) -> int:
 def record_mlp(
     recorder: Recorder,
     job: Job,
-    layers: tuple[Layer, ...],
+    layers: tuple[DenseLayer, ...],
     section: str,
     *,
     samples: Amount | None = None,
@@ -102,7 +102,7 @@ def record_mlp(
 
 
 def record_layer(
-    recorder: Recorder, job: Job, layer: Layer, section: str, samples: Amount, stream: str = DEFAULT
+    recorder: Recorder, job: Job, layer: DenseLayer, section: str, samples: Amount, stream: str = DEFAULT
 ) -> int:
     """A linear layer, its operands cast first; returns its first task.
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from simulator.operators import Amount, Category, CollectiveCall, Copy, Elementwise, Ingest, Measured, Nothing
+from simulator.operators import Amount, Category, CollectiveCall, Copy, Elementwise, Ingest, Marker, Measured
 from workloads.dlrm.iteration.groups import INPUT_WORLD, WORLD, EmbeddingGroup
 from workloads.dlrm.iteration.job import Job
 from workloads.dlrm.model.choices import Ingestion
@@ -98,7 +98,7 @@ class InputPath:
         if not self._fixed_sizes:
             on_host = self._job.settings.on_host
             self._recorder.wait_in_calls(EXCHANGE)
-            waiting = Nothing(Category.COMM if on_host else Category.HOST)
+            waiting = Marker(Category.COMM if on_host else Category.HOST)
             wait = self._recorder.host("wait_input_dist_splits", waiting, section=SECTION)
             self._recorder.depend(wait, EXCHANGE if on_host else SPLITS, lag=ago)
         index = f"int{8 * self._job.settings.index_bytes}"

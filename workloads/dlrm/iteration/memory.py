@@ -22,7 +22,7 @@ from simulator.operators import Amount, FloatArray
 from simulator.precisions import WIRE_BYTES
 from simulator.program import IntArray
 from workloads.dlrm.iteration.job import Job, make_job
-from workloads.dlrm.model.dense import DensePart, Layer, dense_part
+from workloads.dlrm.model.dense import DenseLayer, DensePart, dense_part
 from workloads.dlrm.model.model import DlrmModel
 from workloads.dlrm.model.settings import DlrmSettings
 from workloads.dlrm.model.storage import KEY_VALUE, WRITE_BUFFER_BYTES, Item, stored_bytes
@@ -124,7 +124,7 @@ def _held_bytes(job: Job) -> float:
     return job.vector_bytes(job.pooled_width) if job.settings.framework.holds_received_vectors else 0.0
 
 
-def _width(layers: Sequence[Layer]) -> int:
+def _width(layers: Sequence[DenseLayer]) -> int:
     return sum(layer.outputs for layer in layers)
 
 

@@ -151,7 +151,7 @@ def _of_busiest(mine: list[_Shard], missed: FloatArray, threads: int, sources: i
 
 
 def _misses(found: FloatArray) -> Misses:
-    """Of all ranks ``[G, P]``, or one for all that are alike."""
+    """Misses of all ranks ``[G, P]``, or one column where all are alike."""
     return Misses(CACHE_BYTES, found[:, 0] if np.all(found == found[:, :1]) else found)
 
 

@@ -12,7 +12,7 @@ from inputs.model import Strict, problem
 from inputs.quantities import Count, Quantity
 from simulator.operators import FloatArray
 from simulator.program import IntArray
-from workloads.dlrm.laws.popularity import Place, Popularity
+from workloads.dlrm.laws.popularity import Popularity, RowOrder
 
 HOTTEST = 64
 """Rows whose place in the table is kept, and ranges of the table in which the others are counted."""
@@ -68,14 +68,14 @@ class CountedRows(Strict):
         order = np.argsort(-share / count, kind="stable")
         return Popularity(count[order], share[order], place=self._place(rows))
 
-    def _place(self, rows: int) -> Place:
+    def _place(self, rows: int) -> RowOrder:
         others, size = np.array(self.others, dtype=np.float64), (self.highest + 1) / len(self.others)
         edges = np.append(np.arange(len(others) + 1) * size, rows)
         total = others.sum()
         ranges = np.linspace(0.0, rows, max(len(others), 1) + 1)
         cumulative = np.interp(ranges, edges, np.concatenate([[0.0], np.cumsum(others), [total]]))
         even = np.full(len(others), 1.0 / len(others))
-        return Place(np.array(self.hottest), np.diff(cumulative) / total if total else even)
+        return RowOrder(np.array(self.hottest), np.diff(cumulative) / total if total else even)
 
 
 def count_rows(rows: IntArray, lookups: IntArray) -> CountedRows:

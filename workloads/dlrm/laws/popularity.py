@@ -53,7 +53,7 @@ _STEPS, _PRECISION = 200, 1e-10
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Place:
+class RowOrder:
     """Positions of the rows of a law, as far as they were counted.
 
     Attributes:
@@ -81,7 +81,7 @@ class Popularity:
     share: FloatArray
     order: Order = "hashed"
     salt: int = 0
-    place: Place | None = None
+    place: RowOrder | None = None
 
     @property
     def rows(self) -> float:
@@ -267,9 +267,9 @@ def scattered(ranks: IntArray, rows: int, salt: int = 0) -> IntArray:
 
 
 @lru_cache(maxsize=4096)
-def _hashed(rows: int, salt: int) -> Place:
+def _hashed(rows: int, salt: int) -> RowOrder:
     """Rows of the head where the hash puts them; the others evenly."""
-    return Place(scattered(np.arange(min(HEAD, rows)), rows, salt), np.ones(1))
+    return RowOrder(scattered(np.arange(min(HEAD, rows)), rows, salt), np.ones(1))
 
 
 @lru_cache(maxsize=4096)

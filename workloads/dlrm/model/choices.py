@@ -9,7 +9,7 @@ from pydantic import Field
 from inputs.model import Strict
 from inputs.quantities import Quantity
 from simulator.precisions import WirePrecision
-from workloads.graph.choices import DenseOptimizer, FloatPrecision, Precision
+from workloads.graph.choices import FloatPrecision, OptimizerChoice, Precision
 from workloads.graph.optimizers import TableOptimizerKind
 
 TablePrecision: TypeAlias = Literal["fp32", "fp16", "bf16"]
@@ -39,7 +39,7 @@ SINGLE_PRECISION = PrecisionChoice(
 """PyTorch's own number format everywhere."""
 
 
-class Optimizer(DenseOptimizer):
+class Optimizer(OptimizerChoice):
     """Optimizers of the dense parameters and of the embedding tables."""
 
     tables: TableOptimizerKind = Field(

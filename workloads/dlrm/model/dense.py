@@ -15,7 +15,7 @@ MAX_LENGTHS = 6
 
 
 @dataclass(frozen=True, slots=True)
-class Layer:
+class DenseLayer:
     """A linear layer ``[outputs, inputs]``; ``activation`` is an elementwise kernel after it."""
 
     name: str
@@ -48,15 +48,15 @@ class DensePart:
     """
 
     dense_features: int
-    bottom: tuple[Layer, ...]
-    cross: tuple[Layer, ...]
-    top: tuple[Layer, ...]
+    bottom: tuple[DenseLayer, ...]
+    cross: tuple[DenseLayer, ...]
+    top: tuple[DenseLayer, ...]
     interaction_inputs: int
     interaction_outputs: int
     interaction_flops_per_sample: int
 
     @property
-    def layers(self) -> tuple[Layer, ...]:
+    def layers(self) -> tuple[DenseLayer, ...]:
         """All layers in forward order."""
         return (*self.bottom, *self.cross, *self.top)
 
@@ -122,9 +122,9 @@ def _widths(model: DlrmModel) -> tuple[int, tuple[int, ...], tuple[int, ...]]:
     return width, (width,) * uniform.bottom_layers.value, (width,) * uniform.top_layers.value
 
 
-def _mlp(name: str, inputs: int, widths: tuple[int, ...]) -> tuple[Layer, ...]:
+def _mlp(name: str, inputs: int, widths: tuple[int, ...]) -> tuple[DenseLayer, ...]:
     return tuple(
-        Layer(f"{name}_{i}", before, width)
+        DenseLayer(f"{name}_{i}", before, width)
         for i, (before, width) in enumerate(zip((inputs, *widths), widths, strict=False))
     )
 
@@ -153,12 +153,15 @@ def _interaction(model: DlrmModel, tables: Tables, bottom: int, inputs: int, top
     return (top_input if kind == "reduce" else inputs), 0
 
 
-def _cross(model: DlrmModel, width: int) -> tuple[Layer, ...]:
+def _cross(model: DlrmModel, width: int) -> tuple[DenseLayer, ...]:
     """Low-rank cross layers: V ``[rank, width]``, U ``[width, rank]``, then elementwise (DCNv2, arXiv 2008.13535)."""
     if model.cross is None:
         return ()
     rank = model.cross.rank.value
-    layers: list[Layer] = []
+    layers: list[DenseLayer] = []
     for i in range(model.cross.layers.value):
-        layers += [Layer(f"cross_{i}_v", width, rank, activation=False, bias=False), Layer(f"cross_{i}_u", rank, width)]
+        layers += [
+            DenseLayer(f"cross_{i}_v", width, rank, activation=False, bias=False),
+            DenseLayer(f"cross_{i}_u", rank, width),
+        ]
     return tuple(layers)

@@ -15,7 +15,7 @@ from inputs.validate import validate
 from inputs.yaml_lines import Document, load_yaml
 from workloads.dlrm.laws.index_laws import IndexLaw
 from workloads.dlrm.laws.pooling import PoolingSpread
-from workloads.dlrm.model.measured import everywhere, with_counts
+from workloads.dlrm.model.measured_rows import everywhere, with_counts
 from workloads.dlrm.model.table_list import PoolingFactor, Rows, TableCount, TableGroup, Width, read_table_list
 from workloads.family import Model
 from workloads.graded import Graded, value_path

@@ -43,7 +43,7 @@ TORCHREC = {
     "pooling_factors": "pooling",
     "data_type": "dtype",
 }
-"""TorchRec's name of a key (`EmbeddingBagConfig` of modules/embedding_configs.py, and the planner) -> dlrmsim's."""
+"""TorchRec's name of a key (``EmbeddingBagConfig`` of modules/embedding_configs.py, and the planner) -> dlrmsim's."""
 
 
 def _require_one_each(pooling: Pooling, features: int) -> None:

@@ -37,7 +37,8 @@ def render_suites(suites: Sequence[Mapping[str, Any]], version: str) -> str:
 
 def _claim(suite: Mapping[str, Any]) -> str:
     if suite["mape_pct"] is None:
-        return "no case whose source was read."
+        bands = suite["bands"]
+        return f"{bands['hits']} of {bands['cases']} bands hit." if bands["cases"] else "no case whose source was read."
     claim = f"mean absolute error {suite['mape_pct']:.1f} %, worst {suite['worst_pct']:+.1f} %"
     if of := suite.get("by_configuration"):
         errors = f"mean absolute error {of['mape_pct']:.1f} %, bias {of['bias_pct']:+.1f} %"

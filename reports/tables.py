@@ -194,7 +194,11 @@ def _statistics(suite: Mapping[str, Any]) -> str:
     fitted = [case for case in cases if case["role"] == "calibration" and case not in recalled]
     read = len(cases) - len(recalled)
     predicted = read - len(fitted)
-    lines = [_errors(f"{predicted or read} cases with a source that was read", suite)]
+    bands = suite["bands"]
+    lines = [f"{bands['hits']} of {bands['cases']} bands hit"] if bands["cases"] else []
+    if not cases and bands["cases"]:
+        return lines[0]
+    lines.append(_errors(f"{predicted or read} cases with a source that was read", suite))
     if of := suite.get("by_configuration"):
         lines.insert(0, _errors(f"{of['configurations']} configurations, the mean of their cases", of))
     if predicted and fitted:

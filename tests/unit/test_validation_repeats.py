@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from reports.tables import validation_report
-from validation.suites.errors import amount_errors, statistics
+from validation.suites.errors import amount_errors, hits, statistics
 from validation.suites.repeats import repeats
 from validation.suites.suite import Case
 
@@ -57,6 +57,7 @@ def test_the_report_prints_the_spread_beside_the_error_and_the_floor_below() -> 
     suite = {
         "suite": "mine", "cases": rows, "excluded": [], "groups": [], "alternatives": [], "effects": [], "peers": [],
         "memory_cases": statistics([]), "calibration_cases": statistics([]), "repeats": groups,
+        "bands": hits([]),
         "amounts": amount_errors([]),
         **statistics([0.0, 0.0]),
     }  # fmt: skip

@@ -67,6 +67,12 @@ def hit_of(predicted: float | None, measured: float | Band) -> Table:
     return {"hit": predicted is not None and measured.low <= predicted <= measured.high}
 
 
+def hits(cases: Sequence[Table]) -> Table:
+    """Number of cases that are bands, and of predictions in theirs."""
+    found = [bool(case["hit"]) for case in cases if "hit" in case]
+    return {"cases": len(found), "hits": sum(found)}
+
+
 def is_amount(metric: str) -> bool:
     """Whether a metric is an amount of bytes, which follows from the job alone: no time or rate enters it."""
     return metric.endswith("_bytes")

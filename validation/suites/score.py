@@ -13,7 +13,7 @@ from validation.suites.collective_cases import collective_cases, groups_of
 from validation.suites.collective_ratios import ratio_case
 from validation.suites.configurations import by_configuration, statistics_of
 from validation.suites.coverage import coverage, job_interval
-from validation.suites.errors import amount_errors, error_pct, hit_of, is_amount, statistics
+from validation.suites.errors import amount_errors, error_pct, hit_of, hits, is_amount, statistics
 from validation.suites.predict import Prediction, SuiteJob, alternatives_of, predict
 from validation.suites.repeats import repeats
 from validation.suites.suite import Band, Case, Effect, Peer, Suite
@@ -69,6 +69,7 @@ def _score(file: Path, suite: Suite, run_all: Map, progress: Progress | None) ->
         "amounts": amount_errors(
             [case["error_pct"] for case in cases if case.get("amount") and case["error_pct"] is not None]
         ),
+        "bands": hits(cases),
         "repeats": repeated_cases,
         "alternatives": [
             _alternative(case, key, value, predictions[job])

@@ -1,4 +1,4 @@
-"""``python -m benchmarks intervals [--write]``: quantiles of the intervals from all shipped suites.
+"""``python -m benchmarks intervals [--write]``: quantiles of the intervals from the suites of DLRMs and collectives.
 
 Prints by suite, over the cases that nothing was fitted on: the share inside p10 to p90, the same with the quantiles of
 all other suites (what a new machine or framework may expect), and the median of p90 over p10.
@@ -15,9 +15,16 @@ from benchmarks.rows import Row
 from dlrmsim.workers import workers_map
 from scenarios.uncertainty.conformal import Quantiles
 from scenarios.uncertainty.shipped import FILE, quantiles_text, shipped_quantiles
-from validation.suites.coverage import Table, fitted_quantiles, inside, predicted_cases, widths
+from validation.suites.coverage import (
+    Table,
+    fitted_quantiles,
+    inside,
+    predicted_cases,
+    suites_of_quantiles,
+    widths,
+)
 from validation.suites.score import score
-from validation.suites.suite import SUITES, load_suite
+from validation.suites.suite import load_suite
 
 ALL = "all"
 """Name of the cases of all suites together."""
@@ -62,8 +69,8 @@ def rows(*, write: bool) -> Iterator[Row]:
 
 
 def shipped_cases() -> dict[str, list[Table]]:
-    """Predicted cases of all shipped suites, by suite."""
-    return predicted_cases(_scored(name) for name in SUITES.names())
+    """Predicted cases of the shipped suites that quantiles come from, by suite."""
+    return predicted_cases(_scored(name) for name in suites_of_quantiles())
 
 
 def coverage_of(cases: Mapping[str, Sequence[Table]]) -> dict[str, Coverage]:

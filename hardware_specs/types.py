@@ -264,22 +264,9 @@ class Cluster(Strict):
     @model_validator(mode="after")
     def _protocols_are_left(self) -> Cluster:
         """NCCL sends messages to single peers by Simple alone, and rings by one of its protocols."""
-        nccl, fabric = self.collectives.nccl, self.fabric
-        if nccl is None:
-            return self
-        if fabric.protocols is not None and "simple" not in fabric.protocols.value:
-            expected = "simple among them, which NCCL sends messages to single peers by"
-            raise problem("a protocol is missing", expected=expected, key="fabric.protocols.value")
-        rings = fabric.ring_protocols
-        if rings is not None and not {*rings.value} & {*nccl.protocols}:
-            expected = f"one or more of {', '.join(nccl.protocols)}, the protocols of {self.collectives.name}"
-            raise problem("rings have no protocol", expected=expected, key="fabric.ring_protocols.value")
-        run = nccl.protocols if fabric.protocols is None else fabric.protocols.value
-        if rings is not None and not {*rings.value} <= {*run}:
-            expected = f"one or more of {', '.join(run)}, the protocols between nodes"
-            raise problem(
-                "rings run a protocol that nothing else may", expected=expected, key="fabric.ring_protocols.value"
-            )
+        for library in (self.collectives, *(other.collectives for other in self.other_libraries)):
+            if library.nccl is not None:
+                _check_protocols(self.fabric, library.nccl.protocols, library.name)
         return self
 
     @model_validator(mode="after")
@@ -300,6 +287,22 @@ class Cluster(Strict):
     def to_dict(self) -> dict[str, Any]:
         """The whole resolved tree as plain JSON values; quantities are exact text, so that it can be read again."""
         return self.model_dump(mode="json")
+
+
+def _check_protocols(fabric: Fabric, known: Sequence[str], library: str) -> None:
+    if fabric.protocols is not None and "simple" not in fabric.protocols.value:
+        expected = "simple among them, which NCCL sends messages to single peers by"
+        raise problem("a protocol is missing", expected=expected, key="fabric.protocols.value")
+    rings = fabric.ring_protocols
+    if rings is not None and not {*rings.value} & {*known}:
+        expected = f"one or more of {', '.join(known)}, the protocols of {library}"
+        raise problem("rings have no protocol", expected=expected, key="fabric.ring_protocols.value")
+    run = known if fabric.protocols is None else fabric.protocols.value
+    if rings is not None and not {*rings.value} <= {*run}:
+        expected = f"one or more of {', '.join(run)}, the protocols between nodes"
+        raise problem(
+            "rings run a protocol that nothing else may", expected=expected, key="fabric.ring_protocols.value"
+        )
 
 
 def _check_points(key: str, points: Sequence[CollectivePoint], node: Node) -> None:

@@ -176,7 +176,7 @@ class _Asked:
         beside = tuple(zip(grid.beside, places, strict=True))
         broken = None
         try:
-            base = self.load(beside) if beside else base
+            base = self._base(beside, grid.across) if beside else base
         except InputError as error:
             broken = error
         found = [
@@ -184,6 +184,22 @@ class _Asked:
             for place in range(len(grid.across.values))
         ]
         return SweepLine(grid.line_name(places), places, base), found
+
+    def _base(self, beside: Values, across: Axis) -> ResolvedScenario:
+        """The scenario with a line's values; at the first value across with which it is one, if not at its own.
+
+        Raises:
+            InputError: it is none with any value across.
+        """
+        try:
+            return self.load(beside)
+        except InputError as error:
+            for place in range(len(across.values)):
+                try:
+                    return self.load((*beside, (across, place)))
+                except InputError:
+                    continue
+            raise error from None
 
     def point(self, values: Values, base: ResolvedScenario, line: int, broken: InputError | None) -> _Tried:
         """Try a point; ``broken``: the error of its line."""

@@ -31,6 +31,7 @@ ONE_PROCESS = (
     "tests/unit/test_trainer_ranks.py",
     "tests/validation/test_framework_suites.py",
     "tests/validation/test_host_accuracy.py",
+    "tests/validation/test_intervals.py",
     "tests/validation/test_validation_suite.py",
 )
 """Files whose tests share what takes long to set up."""

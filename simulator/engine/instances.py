@@ -109,13 +109,13 @@ def _single_lanes(program: LoweredProgram, membership: Membership, table: UsageT
 
     Members of merged classes may be used by different ranks, which is no sharing; so the check is on resources.
     """
-    lanes = np.full(program.resource_count, -1)
+    lanes, streams = np.full(program.resource_count, -1), max(len(group.streams) for group in program.groups)
     shared = np.zeros(program.resource_count, dtype=np.bool_)
     for traffic in program.background:
         shared[traffic.resources] = True
     for instance, parts in enumerate(membership.parts):
         leaves_early = program.activities[instance].release_phase is not None
-        lane = -1 if leaves_early else _lane(program, parts)
+        lane = -1 if leaves_early else _lane(program, parts, streams)
         for phase in program.activities[instance].phases:
             used = phase.resources
             shared[used] |= (lanes[used] >= 0) & (lanes[used] != lane)
@@ -126,14 +126,14 @@ def _single_lanes(program: LoweredProgram, membership: Membership, table: UsageT
     return single.tolist()
 
 
-def _lane(program: LoweredProgram, parts: tuple[Part, ...]) -> int:
-    """A number for (rank, stream) of a single member; -1 when there are several."""
+def _lane(program: LoweredProgram, parts: tuple[Part, ...], streams: int) -> int:
+    """A number for (rank, stream) of a single member, of at most ``streams``; -1 when there are several."""
     if len(parts) != 1 or not isinstance(parts[0].members, slice):
         return -1
     group, members = program.groups[parts[0].group], parts[0].members
     if members.stop - members.start > 1:
         return -1
-    return int(group.ranks[members.start]) * 1024 + int(group.stream_of[parts[0].task])
+    return int(group.ranks[members.start]) * streams + int(group.stream_of[parts[0].task])
 
 
 def _is_private(

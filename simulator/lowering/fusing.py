@@ -20,9 +20,6 @@ SMALLEST_BYTES = 1024
 COPIES = 2.0
 """Copies of a fused tensor: into the buffer and back."""
 
-TOUCHES = 2.0
-"""Accesses of a byte that is copied: a read and a write."""
-
 
 def lower_coordinator(
     name: str, coordinator: Coordinator, graph: TaskGraph, machine: Machine, first_activity: int
@@ -111,7 +108,12 @@ _LENGTH_BYTES = 4.0
 def _call(
     op: CollectiveOp, size: float, coordinator: Coordinator, graph: TaskGraph, machine: Machine, *, on_host: bool
 ) -> Call:
-    (block,) = machine.collectives.blocks(graph.communicators[coordinator.communicator])
+    instance = graph.communicators[coordinator.communicator]
+    found = len(np.unique(instance[instance >= 0]))
+    if found != 1:
+        name = coordinator.communicator
+        raise ProgramError(f"calls on {name!r} are fused", given=f"{found} instances", expected="one")
+    (block,) = machine.collectives.blocks(instance)
     return Call(op, block, np.full((1, 1), float(size)), on_host=on_host)
 
 
@@ -150,11 +152,11 @@ def _sizes(largest: int) -> list[int]:
 
 def _copy_s_per_byte(coordinator: Coordinator, machine: Machine) -> float:
     """Seconds for a byte to be copied into the buffer and back."""
-    many = 1e9
+    size = 1e9
     if coordinator.copies_in == "device":
         without_starts = machine.compute.without_starts()
-        return COPIES * float(without_starts.duration_s(Copy(many, "d2d"))) / many
-    return COPIES * float(machine.collectives.transport.copy_seconds(TOUCHES * many)) / many
+        return COPIES * float(without_starts.duration_s(Copy(size, "d2d"))) / size
+    return COPIES * float(machine.collectives.transport.copy_seconds(size)) / size
 
 
 def faster_agreements(calls: FusedCalls, speed: float) -> FusedCalls:

@@ -22,7 +22,7 @@ from simulator.network.collectives.algorithm import Stage
 from simulator.network.levels import CLASS_OF, LEVEL_PORTS, Level, Port, ResourceClass
 from simulator.network.patterns import Pattern
 from simulator.network.topology import Topology
-from simulator.network.traffic import Traffic
+from simulator.network.traffic import Traffic, both_ways
 from simulator.operators import FloatArray
 from simulator.program import IntArray
 
@@ -46,27 +46,63 @@ class LinkWork:
     usage: PortBytes
 
 
-OF_GPUS: tuple[ResourceClass, ...] = ("nvlink", "pcie", "switch")
-"""Links between GPUs, and between them and their host."""
+OF_GPUS: tuple[ResourceClass, ...] = ("nvlink", "pcie", "switch", "ddr")
+"""Links between GPUs, and between them and their host's memory."""
 
 
-def port_bytes(stage: Stage, block: Block, topology: Topology, *, on_host: bool = False) -> PortBytes:
-    """Bytes over each link; links that carry nothing anywhere are left out, as are those of GPUs between hosts."""
-    loads: PortBytes = {}
+def port_bytes(stage: Stage, block: Block, topology: Topology) -> PortBytes:
+    """Bytes over each link; links that carry nothing anywhere are left out."""
+    return _port_bytes({level: _link_bytes(stage.pattern, block, level) for level in topology.levels})
+
+
+def host_port_bytes(stage: Stage, block: Block, topology: Topology) -> PortBytes:
+    """As `port_bytes`, between buffers in the memory of hosts.
+
+    Links of GPUs carry nothing, but for the traffic of NICs that pass them. A byte to another rank of the node is read
+    and written in memory, one to another node is read, or written, at each end.
+    """
+    pattern, loads = stage.pattern, {}
     for level in topology.levels:
-        if on_host and level.name in OF_GPUS:
-            continue
-        for port, load in zip(LEVEL_PORTS[level.name], _link_bytes(stage.pattern, block, level), strict=True):
-            if load is not None and np.any(load > 0.0):
-                loads[port] = load
-    return loads
+        if level.name not in OF_GPUS:
+            loads[level] = _link_bytes(pattern, block, level)
+        elif level.name == "switch" and level.beside is not None:
+            loads[level] = _link_bytes(pattern, block, level, own=both_ways(np.zeros((1, 1))))
+    memory = topology.ports.get("ddr")
+    if memory is not None:
+        everything = pattern.crossing(block, np.arange(topology.world_size))
+        own = everything if memory.beside is None else everything - pattern.crossing(block, topology.node_of)
+        loads[memory] = _link_bytes(pattern, block, memory, own=own)
+    return _port_bytes(loads)
 
 
-def _link_bytes(pattern: Pattern, block: Block, level: Level) -> tuple[FloatArray | None, ...]:
-    """Bytes over the links of a level ``[a, w]`` for each of its ports; None where there are none."""
+def near_bytes(stage: Stage, block: Block, topology: Topology) -> float:
+    """Most bytes that a member receives from others of its node."""
+    everything = stage.pattern.crossing(block, np.arange(topology.world_size))
+    near = everything - stage.pattern.crossing(block, topology.node_of)
+    return float(np.max(near.in_bytes, initial=0.0))
+
+
+def _port_bytes(loads: Mapping[Level, tuple[FloatArray | None, ...]]) -> PortBytes:
+    return {
+        port: load
+        for level, of_ports in loads.items()
+        for port, load in zip(LEVEL_PORTS[level.name], of_ports, strict=True)
+        if load is not None and np.any(load > 0.0)
+    }
+
+
+def _link_bytes(
+    pattern: Pattern, block: Block, level: Level, own: Traffic | None = None
+) -> tuple[FloatArray | None, ...]:
+    """Bytes over the links of a level ``[a, w]`` for each of its ports; None where there are none.
+
+    Args:
+        own: traffic of the members beside that of their NICs; None: what the pattern has them send over the level.
+    """
     if level.torus is not None:
         return level.torus.loads(pattern.messages(block), block)
-    traffic, links = over_level(pattern, block, level), block.grouping(level.link)
+    traffic = over_level(pattern, block, level) if own is None else own
+    links = block.grouping(level.link)
     both = (traffic.out_bytes, traffic.in_bytes)
     if level.beside is not None:
         links, passing = block.joint(level.link, level.beside.link), pattern.crossing(block, level.beside.inside)

@@ -101,7 +101,8 @@ class MessageTransport:
         kernel = self.constants.gpu_kernel_s
         if kernel is None or self.gpu_copy_s_per_byte is None or not np.any(way.touched_bytes):
             return way
-        seconds = kernel.value + way.touched_bytes * self.gpu_copy_s_per_byte
+        starts_s = np.where(np.asarray(way.touched_bytes) > 0.0, kernel.value, 0.0)
+        seconds = starts_s + way.touched_bytes * self.gpu_copy_s_per_byte
         return replace(way, touched_bytes=seconds / self.copy_s_per_byte)
 
     def posting_seconds(self, latency: Latency, protocol: str) -> float:  # noqa: ARG002 - one signature

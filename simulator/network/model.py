@@ -20,10 +20,12 @@ from simulator.network.load import (
     LinkWork,
     PortBytes,
     busiest,
+    host_port_bytes,
     link_seconds,
     links_per_hop,
     links_used,
     mesh_share,
+    near_bytes,
     port_bytes,
     work_of,
 )
@@ -58,12 +60,14 @@ class StageAmounts:
         loads: bytes per link.
         mesh_share: part of the NVLink ports that it can use.
         links: links between switches that its longest message takes.
+        passed_bytes: most bytes that a member takes over in host memory from others of its node.
     """
 
     stage: Stage
     loads: PortBytes
     mesh_share: float
     links: int
+    passed_bytes: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -207,9 +211,10 @@ class CollectiveModel:
         return tuple(
             StageAmounts(
                 stage,
-                port_bytes(stage, block, topology, on_host=call.on_host),
+                host_port_bytes(stage, block, topology) if call.on_host else port_bytes(stage, block, topology),
                 mesh_share(stage.pattern, block, topology) * stage.near_efficiency,
                 links_per_hop(stage.pattern, block, topology),
+                near_bytes(stage, block, topology) if call.on_host else 0.0,
             )
             for stage in algorithm.stages(call)
         )
@@ -274,7 +279,9 @@ class CollectiveModel:
         if protocol == "ll":
             reached = {**reached, **{name: self._of_ll(reached[name]) for name in NETWORK if name in reached}}
         seconds = link_seconds(part.loads, self.rates, reached, way.efficiency)
-        work = work_of(part.loads, self.rates, fractions, seconds, beside_s, max(posts_s, way.least_s, waits_s))
+        passed_s = float(self.transport.copy_seconds(part.passed_bytes))
+        pace_s = max(posts_s, way.least_s, waits_s, passed_s)
+        work = work_of(part.loads, self.rates, fractions, seconds, beside_s, pace_s)
         hops_s = self.transport.hop_seconds(latency, protocol, part.links, pipeline.piece_bytes)
         own_s = self.transport.own_seconds(latency, protocol)
         latency_s = pipeline.latency_s(hops_s, own_s, self._near_and_far(seconds), work.seconds - beside_s)

@@ -22,7 +22,7 @@ VOLUMES = {
 
 @pytest.fixture(scope="module")
 def cases():
-    [suite] = validate(["cpu_cluster_dlrm"]).suites
+    [suite] = validate(["cpu_cluster_dlrm"]).to_dict()["suites"]
     return {case["id"]: case for case in suite["cases"]}
 
 

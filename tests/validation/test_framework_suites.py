@@ -101,7 +101,7 @@ def test_the_fit_reproduces_the_shipped_constants(name: str, tmp_path: Path) -> 
 
 @pytest.fixture(scope="module")
 def suites() -> list[dict]:
-    return validate(SUITES, workers=2).suites
+    return validate(SUITES, workers=2).to_dict()["suites"]
 
 
 def test_errors_are_what_the_docs_say(suites: list[dict]) -> None:

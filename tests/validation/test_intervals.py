@@ -6,9 +6,9 @@ import pytest
 
 from dlrmsim.workers import workers_map
 from scenarios.uncertainty.shipped import COLLECTIVE_GROUPS, JOB_GROUPS, shipped_quantiles
-from validation.suites.coverage import fitted_quantiles, inside, predicted_cases, widths
+from validation.suites.coverage import fitted_quantiles, inside, predicted_cases, suites_of_quantiles, widths
 from validation.suites.score import score
-from validation.suites.suite import SUITES, load_suite
+from validation.suites.suite import load_suite
 
 
 def predicted(names):
@@ -22,7 +22,7 @@ def predicted(names):
 
 def of_kind(*, jobs):
     """Names of the suites of jobs, or of collectives."""
-    return [name for name in SUITES.names() if bool(load_suite(name)[1].cases) is jobs]
+    return [name for name in suites_of_quantiles() if bool(load_suite(name)[1].cases) is jobs]
 
 
 @pytest.fixture(scope="module")

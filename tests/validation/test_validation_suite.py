@@ -115,7 +115,7 @@ def test_an_unknown_metric_and_an_unknown_suite_are_named(tmp_path: Path, capsys
 def zionex() -> dict:
     from dlrmsim.verbs.validate import validate
 
-    return validate(["zionex"], workers=min(2, os.cpu_count() or 1)).suites[0]
+    return validate(["zionex"], workers=min(2, os.cpu_count() or 1)).to_dict()["suites"][0]
 
 
 def test_models_a_and_i_are_within_ten_per_cent(zionex: dict) -> None:

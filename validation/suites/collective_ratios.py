@@ -10,10 +10,10 @@ from inputs.errors import InputError
 from scenarios.located import of_file
 from validation.suites.collectives import MeasuredCollective, Predictor
 from validation.suites.errors import error_pct, hit_of
-from validation.suites.suite import Band, CollectiveRatio
+from validation.suites.suite import Band, CollectiveRatio, Suite
 
 
-def ratio_case(asked: CollectiveRatio) -> dict[str, Any]:
+def ratio_case(suite: Suite, asked: CollectiveRatio) -> dict[str, Any]:
     """A case: the time on one machine, or by one library, over that on the other, both idle and without launches.
 
     Raises:
@@ -22,11 +22,13 @@ def ratio_case(asked: CollectiveRatio) -> dict[str, Any]:
     below, above = ((asked.cluster, asked.backend), (asked.over_cluster or asked.cluster, asked.over_backend))
     ratio = _seconds(asked, *above) / _seconds(asked, *below)
     measured = asked.measured
+    given = asked.model_dump(include={"cluster", "backend", "over_cluster", "over_backend"}, exclude_none=True)
+    inputs = {**given, **_row(asked).inputs, "metric": "time ratio", "grade": asked.grade}
     return {
         "id": asked.id,
-        "role": "validation",
+        "role": suite.role(inputs),
         "grade": asked.grade,
-        "inputs": {"cluster": asked.cluster, **_row(asked).inputs},
+        "inputs": inputs,
         "metric": "time ratio",
         "unit": asked.unit,
         "measured": measured.model_dump() if isinstance(measured, Band) else measured,

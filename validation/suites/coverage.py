@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
 
+from scenarios.resolve import load_scenario
+from scenarios.types import DEFAULT_KIND
 from scenarios.uncertainty.collectives import CallIntervals
 from scenarios.uncertainty.conformal import Quantiles, Residual, by_group
 from scenarios.uncertainty.shipped import COLLECTIVE_GROUPS, JOB_GROUPS
@@ -17,7 +19,7 @@ from simulator.network.collectives import Call
 from validation.suites.collectives import MeasuredCollective
 from validation.suites.configurations import configuration_of
 from validation.suites.predict import Prediction
-from validation.suites.suite import Band, Case
+from validation.suites.suite import SUITES, Band, Case, Suite, load_suite
 
 Table = dict[str, Any]
 
@@ -88,6 +90,19 @@ def coverage(cases: Iterable[Mapping[str, Any]]) -> list[Table]:
         }
         for group, of in found.items()
     ]
+
+
+def suites_of_quantiles() -> list[str]:
+    """Names of the shipped suites that quantiles come from: of collectives, and of DLRMs.
+
+    Jobs of other kinds are held against these quantiles.
+    """
+    return [name for name in SUITES.names() if _kinds(load_suite(name)[1]) <= {DEFAULT_KIND}]
+
+
+def _kinds(suite: Suite) -> set[str]:
+    """Kinds of workload of a suite's jobs."""
+    return {load_scenario(name).kind for name in {case.scenario for case in suite.cases}}
 
 
 def predicted_cases(suites: Iterable[Mapping[str, Any]]) -> dict[str, list[Table]]:

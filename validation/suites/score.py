@@ -45,7 +45,7 @@ def _score(file: Path, suite: Suite, run_all: Map, progress: Progress | None) ->
         *(SuiteJob.of(peer.scenario, {}) for peer in suite.peers),
     ]
     timed = [row for asked in suite.collectives for row in collective_cases(file, suite, asked)]
-    timed += [ratio_case(asked) for asked in suite.collective_ratios]
+    timed += [ratio_case(suite, asked) for asked in suite.collective_ratios]
     predictions = predict(jobs, run_all, progress)
     cases = [_case(suite, case, predictions) for case in suite.cases]
     repeated_cases = repeats(suite.cases)

@@ -166,8 +166,10 @@ class Suite(Strict):
     @model_validator(mode="after")
     def _ids_are_unique(self) -> Self:
         """Tables and pages find a row by its id."""
+        rows: set[str] = set()
+        names = {"cases": rows, "collective_ratios": rows}
         for key in ("cases", "collective_ratios", "effects", "peers", "excluded"):
-            seen: set[str] = set()
+            seen = names.get(key, set())
             for number, row in enumerate(getattr(self, key)):
                 if row.id in seen:
                     raise problem("the id stands twice", expected="each id once", key=f"{key}[{number}].id")

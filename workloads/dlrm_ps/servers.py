@@ -199,7 +199,9 @@ def _parameters(job: ServersJob, servers: _Servers) -> Program:
         net, queue = f"net_{wave}", recorder.queue(str(wave))
         sent, centre = (dense.call_of_servers(servers.numbers, trainers_send=sends) for sends in (True, False))
         chain.add(f"parameters_{wave}", net, sent, EASGD)
-        chain.add(f"handle_{wave}", queue, handling(dense.trainers, 2.0 * size, slower), EASGD)
+        chain.add(
+            f"handle_{wave}", queue, handling(dense.trainers / job.settings.sync_every, 2.0 * size, slower), EASGD
+        )
         chain.add(f"elastic_{wave}", queue, moved(AT_ONCE * size), EASGD)
         chain.add(f"centre_{wave}", net, centre, EASGD)
         chain.close()

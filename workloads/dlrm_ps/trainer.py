@@ -47,7 +47,8 @@ def _easgd(job: ServersJob, builder: ProgramBuilder, wave: int, first: int) -> i
     """Exchange a part of the dense parameters with their servers; returns the last task."""
     dense, servers = job.dense(wave), job.settings.dense_servers
     chain, size = Chain(builder), dense.trainer_bytes
-    chain.add("send_parameters", EASGD, handling(servers, size), EASGD, [first])
+    calls = servers / job.settings.sync_every
+    chain.add("send_parameters", EASGD, handling(calls, size), EASGD, [first])
     chain.add("parameters", DENSE_NET, dense.call_of_trainers(sends=True), EASGD)
     chain.add("centre", DENSE_NET, dense.call_of_trainers(sends=False), EASGD)
     chain.add("receive_centre", EASGD, handling(0, size), EASGD)

@@ -9,7 +9,7 @@ from inputs.keys import KeyPath
 from inputs.yaml_lines import Document
 from scenarios.convnet.section import IMAGES_PER_RANK, ConvnetScenario, ConvnetSection
 from scenarios.family import Asked, Filled
-from workloads.convnet.settings import CYCLE_S, FUSION_BYTES
+from workloads.convnet.settings import CYCLE_S, FUSION_BYTES, STRATEGIES, Strategy
 from workloads.family import Model
 
 BATCH: KeyPath = ("workload", "global_batch_size")
@@ -20,10 +20,22 @@ SERVERS: Mapping[str, Any] = {"servers": 1}
 """Keys of one group of strategies, with their defaults."""
 
 
+BETWEEN_GPUS: tuple[Strategy, ...] = ("horovod_nccl", "horovod_mpi_opt", "grpc_ps_gdr")
+"""Strategies whose messages go from GPU to GPU."""
+
+
 def fill(asked: Asked[Model, ConvnetScenario]) -> Filled[Model]:
     """Fill the section ``workload``; see `scenarios.family.Family.fill`."""
     document, section = asked.document, asked.scenario.workload
     _check_passes(document, section)
+    node = asked.cluster.node
+    if node.gpu is None and section.strategy in BETWEEN_GPUS:
+        raise document.error(
+            ("workload", "strategy"),
+            f"this one exchanges between GPUs, and the ranks of {asked.cluster.name} are {node.rank_name}",
+            given=section.strategy,
+            expected=f"one of {', '.join(name for name in STRATEGIES if name not in BETWEEN_GPUS)}",
+        )
     defaults: dict[str, Any] = {}
     for start, keys in (("horovod", HOROVOD), ("grpc_ps", SERVERS)):
         for key, default in keys.items():

@@ -56,7 +56,7 @@ def port_bytes(stage: Stage, block: Block, topology: Topology) -> PortBytes:
 
 
 def host_port_bytes(stage: Stage, block: Block, topology: Topology) -> PortBytes:
-    """As `port_bytes`, between buffers in the memory of hosts.
+    """Bytes over each link (`port_bytes`) between buffers in the memory of hosts.
 
     Links of GPUs carry nothing, but for the traffic of NICs that pass them. A byte to another rank of the node is read
     and written in memory, one to another node is read, or written, at each end.

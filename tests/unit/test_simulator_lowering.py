@@ -329,6 +329,18 @@ def test_calls_between_hosts_leave_the_links_of_gpus_to_copies(pcie_machine):
     assert meeting.program.groups[0].activity_tasks.tolist() == [0, 1]
 
 
+def test_messages_between_processes_of_a_node_go_through_its_memory(zionex):
+    """8 ranks on 4 sockets; a root sends 1 GB to each other: read at the root's socket, written at theirs."""
+    machine = build_machine(zionex, 8, launch_s=5e-6)
+    call = CollectiveCall("scatter", "world", 8e9, root=0, on_host=True)
+    (activity,) = lower(graph_of(8, call), machine).program.activities
+    rate = zionex.node.ddr_bytes_per_s.value / 4
+    assert activity.phases[-1].work_ps == pytest.approx(8e9 / rate * 1e12), "7 GB read and 1 GB written"
+    first = machine.topology.first("ddr")
+    assert activity.phases[-1].resources.tolist() == [first, first + 1, first + 2, first + 3]
+    assert activity.phases[-1].usage == pytest.approx([1.0, 0.25, 0.25, 0.25])
+
+
 def test_members_of_a_call_agree_on_where_buffers_are(pcie_machine):
     calls = [CollectiveCall("all_reduce", "world", 1e6, on_host=on_host) for on_host in (True, False)]
     graph = graph_of(2, calls[0])

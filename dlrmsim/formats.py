@@ -52,9 +52,6 @@ def _model(kind: str) -> type[BaseModel]:
     return DlrmModel
 
 
-DEFAULT_KIND = "dlrm"
-TEMPLATES = (DEFAULT_KIND, "convnet", "dlrm_ps")
-"""Kinds of workload with a template of a scenario."""
 MODEL_FILE, TABLES_FILE = "model.yaml", "tables.csv"
 """File names of the model and of its list of tables that `write_templates` writes with a scenario."""
 _OWN_MODEL = {
@@ -64,26 +61,25 @@ _OWN_MODEL = {
 """Lines of the scenario template that change for the model template, which PyTorch trains."""
 
 
-def scenario_template(*, model: bool = False, kind: str = DEFAULT_KIND) -> str:
+def scenario_template(*, model: bool = False, kind: str | None = None) -> str:
     """A scenario with every key of a kind of workload and comments; with ``model`` it names `MODEL_FILE`.
 
     Raises:
         InputError: there is no such kind, it has no template, or no files of models.
     """
-    if kind not in TEMPLATES:
-        expected, near = f"one of {', '.join(TEMPLATES)}", nearest_name(kind, TEMPLATES)
-        raise InputError(
-            "no template of this kind of workload", key="--kind", given=kind, expected=expected, nearest=near
-        )
-    if model and kind != DEFAULT_KIND:
+    from scenarios.family import FAMILIES
+    from scenarios.types import DEFAULT_KIND
+
+    family = FAMILIES.get(kind or DEFAULT_KIND, key="--kind")
+    if model and family.kind != DEFAULT_KIND:
         raise InputError("models of files are DLRMs", key="--model", given=f"kind {kind}", expected=DEFAULT_KIND)
-    text = _text(f"scenarios.{kind}", "template.yaml") + _text("scenarios", "template_end.yaml")
+    text = family.template + _text("scenarios", "template_end.yaml")
     for shipped, own in _OWN_MODEL.items() if model else ():
         text = text.replace(shipped, own)
     return text
 
 
-def write_templates(file: Path, *, model: bool = False, kind: str = DEFAULT_KIND) -> list[Path]:
+def write_templates(file: Path, *, model: bool = False, kind: str | None = None) -> list[Path]:
     """Create a file with `scenario_template`, and with ``model`` a model and its tables beside it; all or none.
 
     Raises:

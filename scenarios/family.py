@@ -191,6 +191,11 @@ class Family(Protocol[M, S]):
         ...
 
     @property
+    def template(self) -> str:
+        """Text of a commented scenario with every key of the kind but those after ``precision``."""
+        ...
+
+    @property
     def planning(self) -> Planning | None:
         """Its plans; None: it has none to show."""
         ...

@@ -125,6 +125,10 @@ class ToyFamily:
     kind, unit, scenario, planning = "toy", "images", ToyScenario, None
     exclusive: ClassVar[tuple[()]] = ()
 
+    @property
+    def template(self) -> str:
+        return "workload: {kind: toy, model: squares}"
+
     def load_model(self, name_or_path: str | Path, *, origin: Document, key: str) -> ToyModel:
         if name_or_path != "squares":
             raise InputError("no such toy", file=origin.file, key=key, given=name_or_path, expected="squares")

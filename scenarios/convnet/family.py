@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.resources import files
 from typing import Any, Protocol, TypeAlias
 
 from hardware_specs.library import Backend
@@ -105,6 +106,11 @@ class ConvnetFamily:
     scenario: type[ConvnetScenario] = ConvnetScenario
     exclusive: Sequence[tuple[KeyPath, KeyPath]] = ((filling.BATCH, filling.PER_RANK),)
     planning: None = None
+
+    @property
+    def template(self) -> str:
+        """Content of ``template.yaml``."""
+        return files(__package__).joinpath("template.yaml").read_text(encoding="utf-8")
 
     def load_model(self, name_or_path: str, *, origin: Document, key: str) -> Model:
         """A network by name; there are no files of networks."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib.resources import files
 from typing import TypeAlias
 
 from inputs.keys import KeyPath
@@ -46,6 +47,11 @@ class DlrmFamily:
     scenario: type[DlrmScenario] = DlrmScenario
     exclusive: Sequence[Pair] = ((PLAN, PLANNER),)
     planning: DlrmPlanning = DlrmPlanning()
+
+    @property
+    def template(self) -> str:
+        """Content of ``template.yaml``."""
+        return files(__package__).joinpath("template.yaml").read_text(encoding="utf-8")
 
     def load_model(self, name_or_path: str, *, origin: Document, key: str) -> DlrmModel:
         """A shipped model or a model file."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.resources import files
 from typing import Any, TypeAlias
 
 from inputs.errors import InputError
@@ -107,6 +108,11 @@ class DlrmPsFamily:
     scenario: type[PsScenario] = PsScenario
     exclusive: Sequence[tuple[KeyPath, KeyPath]] = ((filling.BATCH, filling.PER_THREAD),)
     planning: None = None
+
+    @property
+    def template(self) -> str:
+        """Content of ``template.yaml``."""
+        return files(__package__).joinpath("template.yaml").read_text(encoding="utf-8")
 
     def load_model(self, name_or_path: str, *, origin: Document, key: str) -> DlrmModel:
         """A shipped model or a model file."""

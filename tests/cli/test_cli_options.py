@@ -73,7 +73,7 @@ ALWAYS: dict[str, set[str]] = {
     "list": {"KIND", "--json"},
     "show": {"NAME"},
     "schema": {"KIND"},
-    "init": {"FILE"},
+    "init": {"FILE", "--kind"},
     "calibrate collectives": {"LOGS", "--cluster", "--out", "--rule"},
     "calibrate framework": {"NAME", "--out", "--suite", "--constant", "--fresh"},
     "calibrate kernels": {"ROWS", "--gpu", "--out", "--rule"},

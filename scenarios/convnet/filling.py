@@ -11,12 +11,13 @@ from scenarios.convnet.section import IMAGES_PER_RANK, ConvnetScenario, ConvnetS
 from scenarios.family import Asked, Filled
 from workloads.convnet.settings import CYCLE_S, FUSION_BYTES, STRATEGIES, Strategy
 from workloads.family import Model
+from workloads.graph.parameter_servers import GRPC_SERVER_THREADS
 
 BATCH: KeyPath = ("workload", "global_batch_size")
 PER_RANK: KeyPath = ("workload", "images_per_rank")
 
 HOROVOD: Mapping[str, Any] = {"fusion_bytes": FUSION_BYTES, "cycle_time": CYCLE_S}
-SERVERS: Mapping[str, Any] = {"servers": 1}
+SERVERS: Mapping[str, Any] = {"servers": 1, "server_threads": GRPC_SERVER_THREADS}
 """Keys of one group of strategies, with their defaults."""
 
 

@@ -40,6 +40,7 @@ class ConvnetGenerator:
             fusion_bytes=FUSION_BYTES if section.fusion_bytes is None else section.fusion_bytes,
             cycle_s=CYCLE_S if section.cycle_time is None else section.cycle_time,
             servers=section.servers or 1,
+            server_threads=section.server_threads,
             reserve_bytes=framework.reserve_bytes.value,
         )
         return ConvnetWorkload(settings)

@@ -48,6 +48,10 @@ class ConvnetSection(Section):
     cycle_time: Annotated[float, Quantity("s", 0.0, 3600.0)] | None = Field(
         None, description="time between two looks of Horovod at what is ready (default: 5 ms)"
     )
+    server_threads: Count | None = Field(
+        None,
+        description="threads of a server that handle gRPC's calls (default: 8; 1 in TensorFlow before 2018)",
+    )
     servers: Count | None = Field(None, description="parameter servers, one on each of the first nodes (default: 1)")
 
 

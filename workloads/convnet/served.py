@@ -16,7 +16,7 @@ A worker next to its server passes tensors without a channel. Moving means and v
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -58,7 +58,8 @@ class _Job:
 
     @property
     def channel(self) -> Channel:
-        return CHANNELS[self.settings.strategy]
+        channel, threads = CHANNELS[self.settings.strategy], self.settings.server_threads
+        return channel if threads is None or not channel.call_s else replace(channel, server_threads=threads)
 
     @property
     def wave_size(self) -> int:

@@ -50,6 +50,7 @@ class ConvnetSettings:
         fusion_bytes: size of Horovod's buffer.
         cycle_s: Horovod's cycle time.
         servers: number of parameter servers, one on each of the first nodes.
+        server_threads: threads of a server that handle gRPC's calls; None: as many as TensorFlow has from 2018 on.
         reserve_bytes: device memory that the framework takes beside tensors.
 
     Raises:
@@ -70,6 +71,7 @@ class ConvnetSettings:
     fusion_bytes: float = FUSION_BYTES
     cycle_s: float = CYCLE_S
     servers: int = 1
+    server_threads: int | None = None
     reserve_bytes: float = 0.0
 
     def __post_init__(self) -> None:

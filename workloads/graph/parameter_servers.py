@@ -19,7 +19,8 @@ CORE_BYTES_PER_S = 10e9
 """Memory traffic of one core of a Xeon E5, B/s (STREAM on one core, recalled)."""
 
 GRPC_SERVER_THREADS = 8
-"""Threads of a TensorFlow server that handle calls (tensorflow/tensorflow, ``rpc/grpc_server_lib.cc``)."""
+"""Threads of a TensorFlow server that handle calls (tensorflow/tensorflow, ``rpc/grpc_worker_service.cc``,
+``kGrpcWorkerServiceThreadCount``); before 2018 one thread did (``rpc/grpc_server_lib.cc``, ``TF_worker_service``)."""
 
 ADDER_BYTES_PER_S = 50e9
 """Memory traffic of sums and updates, B/s: what the cores of a Xeon E5 reach together (STREAM, recalled); TensorFlow's

@@ -155,7 +155,8 @@ def _bound(probe: Probe, analysis: Analysis, progress: Progress) -> Bound:
         lowering = lower(prepared.graph, prepared.machine, variation=probe.variation, improve=improve)
         return probe.seconds(lowering, base_s)
 
-    return find_bound(seconds, path_shares(analysis.critical_path))
+    on_cpus = probe.prepared.resolved.cluster.node.gpu is None
+    return find_bound(seconds, path_shares(analysis.critical_path), on_cpus=on_cpus)
 
 
 def _warnings(prepared: Prepared, lowering: Lowering, analysis: Analysis) -> tuple[str, ...]:

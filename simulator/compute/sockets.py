@@ -168,7 +168,7 @@ class SocketModel:
 
     def _update(self, operator: EmbeddingUpdate) -> Amount:
         if operator.variant == "reference":
-            return self._started(operator.lookups * self.rates.serial_row_s.value / self.host_speed)
+            return self._started(operator.lookups * self.rates.serial_row_s.value)
         rows, state = operator.weight_bytes, operator.state_bytes
         if operator.cpu is not None:
             rows = self._from_memory(operator.cpu.rows, rows)

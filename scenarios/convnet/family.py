@@ -99,8 +99,7 @@ class PlacedConvnet:
         """Strategies of the same libraries as the cluster has, but for those over gRPC."""
         cluster, own = self.resolved.cluster, self.resolved.scenario.workload.strategy
         for name, backend in BACKEND_OF.items():
-            apart = name.startswith("grpc_ps") or (cluster.node.gpu is None and name in filling.BETWEEN_GPUS)
-            if name != own and not apart and cluster.by_backend(backend) is not None:
+            if name != own and not name.startswith("grpc_ps") and cluster.by_backend(backend) is not None:
                 yield name
 
     def _servers(self) -> Iterator[int]:

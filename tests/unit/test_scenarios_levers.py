@@ -111,7 +111,13 @@ def test_advice_names_the_free_setting_and_beside_it_the_one_that_changes_numeri
     assert Levers(levers).advice == advice
 
 
-SERVERS = ("nodes=8", "workload.sparse_servers=4", "workload.dense_servers=1", "workload.readers=1")
+SERVERS = (
+    "workload.model=cpu_dlrm_small",
+    "nodes=8",
+    "workload.sparse_servers=4",
+    "workload.dense_servers=1",
+    "workload.readers=1",
+)
 WORSE = [
     ("tf_alexnet", ("nodes=4", "workload.strategy=grpc_ps"), "workload.servers=4"),
     ("tf_alexnet", ("nodes=4", "workload.strategy=grpc_ps"), "workload.strategy=horovod_nccl"),

@@ -102,8 +102,8 @@ def simulation_of(resolved: ResolvedScenario, progress: Progress) -> Simulation:
     result = counted_run(lowering.program, run_options(resolved, prepared.machine, keep))
     progress.stage("analysing")
     algorithms = {info.task: info.algorithm for info in lowering.collectives}
-    rule = steady_rule(prepared.machine)
-    analysis = analyse(prepared.graph, lowering.program, result, algorithms=algorithms, rule=rule)
+    rule, roles = steady_rule(prepared.machine), resolved.scenario.workload.roles(resolved.world_size)
+    analysis = analyse(prepared.graph, lowering.program, result, algorithms=algorithms, rule=rule, roles=roles)
     return Simulation(prepared, lowering, result, analysis, _warnings(prepared, lowering, analysis))
 
 

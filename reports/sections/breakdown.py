@@ -101,9 +101,15 @@ def _roles(findings: RunTimes) -> str:
 
 
 def _mean(breakdown: Breakdown, name: str) -> Cell:
-    """Mean over ranks as a share of the iteration; more than 100 % where several run at once."""
-    mean, whole = float(_of(breakdown, name).mean()), max(breakdown.window.length_ps, 1)
-    return number(percent(mean / whole), mean)
+    """Mean over ranks as a share of the iteration."""
+    mean = float(_of(breakdown, name).mean())
+    share = mean / max(breakdown.window.length_ps, 1)
+    return number(_share(share), mean, share=min(100.0 * share, 100.0))
+
+
+def _share(share: float) -> str:
+    """A share of the iteration; a mean number where several run at once, as total durations may be longer than it."""
+    return percent(share) if share <= 1.0 else f"{share:.1f} at once"
 
 
 def _words(findings: RunTimes, name: str) -> tuple[str, str]:
@@ -132,13 +138,12 @@ def _table(findings: RunTimes) -> str:
 
 def _row(breakdown: Breakdown, name: str, words: tuple[str, str]) -> TableRow:
     values = _of(breakdown, name)
-    mean, whole = float(values.mean()), max(breakdown.window.length_ps, 1)
+    mean = float(values.mean())
     label, meaning = words
     rank = int(breakdown.ranks[int(values.argmax())])
     spread = (values.min(), np.median(values), values.max())
     cells = (number(picoseconds(float(v)), float(v)) for v in spread)
-    several = f"{mean / whole:.1f} at once" if mean > whole else percent(mean / whole)
-    share = number(several, mean, share=min(100 * mean / whole, 100.0))
+    share = _mean(breakdown, name)
     return TableRow(
         (
             label,

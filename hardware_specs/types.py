@@ -102,9 +102,11 @@ class Node(Strict):
 
     @property
     def rank_name(self) -> str:
-        """Plural noun of the devices that hold a rank each; ``ranks`` where a socket may hold several."""
+        """Plural noun of the devices that hold a rank each; ``ranks`` where a socket or a machine may hold several."""
         if self.gpu is not None:
             return "GPUs"
+        if self.spanned_sockets > 1:
+            return "machines" if self.spanned_sockets == self.sockets.value else "ranks"
         return "sockets" if self.ranks_per_socket is None else "ranks"
 
     @property

@@ -112,6 +112,8 @@ class RunTimes:
         critical_path: critical path of the breakdown's window.
         warnings: warnings in words.
         asked_ranks: ranks the user wants to see: their tasks are in the page and shown first.
+        roles: breakdown of the ranks of each role, those that train first; empty where all do the same.
+        on_cpus: whether ranks are CPUs, whose frameworks work between kernels while no kernel runs.
     """
 
     programs: Sequence[Program]
@@ -122,6 +124,18 @@ class RunTimes:
     critical_path: CriticalPath
     warnings: Sequence[str]
     asked_ranks: Sequence[int] = ()
+    roles: Mapping[str, Breakdown] = field(default_factory=dict)
+    on_cpus: bool = False
+
+    @property
+    def training(self) -> Breakdown:
+        """Breakdown of the ranks that train."""
+        return next(iter(self.roles.values()), self.breakdown)
+
+    @property
+    def training_name(self) -> str:
+        """Plural noun of the ranks that train."""
+        return next(iter(self.roles), "ranks")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -42,7 +42,7 @@ def with_backend(document: Document, scenario: Scenario, cluster: Cluster, wante
     library = cluster.collectives if backend is None else _library(document, backend)
     if cores is not None:
         library = _with_workers(document, library, cores)
-    own = cluster.node.cpu.cores.value // _ranks_of_socket(cluster)
+    own = cluster.node.cpu.cores.value // ranks_of_socket(cluster)
     if cluster.node.gpu is None and library.workers and library.workers >= own:
         raise document.error(
             CORES,
@@ -103,6 +103,7 @@ def _with_workers(document: Document, library: CollectiveLibrary, cores: int) ->
     return library.model_copy(update={"messages": library.messages.model_copy(update={"workers": workers})})
 
 
-def _ranks_of_socket(cluster: Cluster) -> int:
+def ranks_of_socket(cluster: Cluster) -> int:
+    """Ranks that share a socket; 1 where a rank has one or more."""
     ranks = cluster.node.ranks_per_socket
     return 1 if ranks is None else ranks.value

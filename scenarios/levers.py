@@ -1,9 +1,11 @@
 """Levers: settings of a scenario that may make it faster, each tried by a re-run with that one key changed.
 
-A *free* lever keeps training results: another pipeline, planner, overlap or launch scope. A *numerics* lever rounds
-values on the wire, or lets lookups read older rows. A *hardware* lever doubles the speed of a part of the machine. All
-levers except planners are first tried with the plan of the run; advised levers are then run with a plan of their own.
-Each family lists levers of its own keys (`scenarios.family.PlacedJob.candidates`).
+A *free* lever keeps training results: another pipeline, planner, overlap, launch scope, exchange or library. A
+*numerics* lever rounds values on the wire, lets lookups read older rows, or changes how many batches asynchronous
+trainers have in flight. A *hardware* lever doubles the speed of a part of the machine. All levers except planners are
+first tried with the plan of the run; advised levers are then run with a plan of their own. Each family lists levers of
+its own keys (`scenarios.family.PlacedJob.candidates`); those of the network are `scenarios.network_levers`. Levers are
+`--set` options that are added to the run's own, so one that contradicts them is left out.
 """
 
 from __future__ import annotations
@@ -16,9 +18,10 @@ from inputs.errors import InfeasibleError, InputError
 from scenarios.candidates import Basis, Candidate, Kind
 from scenarios.located import located
 from scenarios.machine import machine_of
+from scenarios.network_levers import network_candidates
 from scenarios.probe import Probe
 from scenarios.progress import Progress
-from scenarios.resolve import changed
+from scenarios.resolve import asked_again
 from scenarios.resolved import ResolvedScenario
 from simulator.analysis import Bound
 from simulator.lowering import Machine, lower
@@ -54,7 +57,8 @@ class Lever:
         setting: as ``--set`` takes it.
         kind: ``free``; ``numerics`` where the numbers that the job trains change; ``hardware``.
         iteration_time_s: iteration time with it.
-        gain: fraction of the iteration time that is saved; negative: longer.
+        gain: fraction of the time of a sample that is saved; negative: longer. It is that of the iteration time where
+            the setting keeps the batch.
         basis: ``run``: a run with the setting; ``plan kept``: a re-run with the plan of the run, although the setting
             changes the plan; ``at most``: likewise, with concurrent kernels of two streams at full speed, an upper
             bound; ``even loads``: both runs with equal loads on all ranks.
@@ -98,7 +102,8 @@ class Levers:
             saved = f"--set {numerics.setting} saves {100 * numerics.gain:.1f} %."
             parts.append(f"{kept}Changes numerics: {saved}")
         parts += self._worth_a_look(free.gain if free else 0.0)
-        return " ".join(parts) or f"None of the {len(self.tried)} settings tried saves 1 %."
+        count = len(self.tried)
+        return " ".join(parts) or f"None of the {count} setting{'' if count == 1 else 's'} tried saves 1 %."
 
     def _worth_a_look(self, known: float) -> list[str]:
         """The best free lever with an estimated gain, if that exceeds the gains of full runs."""
@@ -148,8 +153,9 @@ def _notes(probe: Probe, search: _Search, candidates: Iterable[Candidate]) -> It
 
 
 def _candidates(probe: Probe, bound: Bound) -> Iterator[Candidate]:
-    """Settings that the job does not have yet: those of its family, and faster hardware."""
+    """Settings that the job does not have yet: those of its family, of the network, and faster hardware."""
     yield from probe.prepared.job.candidates(bound)
+    yield from network_candidates(probe.prepared.resolved)
     yield from _hardware(probe.prepared.resolved, bound)
 
 
@@ -183,7 +189,7 @@ class _Search:
     def tried(self, candidate: Candidate) -> list[Lever]:
         """The lever of a candidate, with a plan of its own if it changes that; empty if the scenario refuses it."""
         try:
-            resolved = changed(self.probe.prepared.resolved, [candidate.setting])
+            resolved = asked_again(self.probe.prepared.resolved, [candidate.setting])
             with located(resolved.document):
                 return [self._lever(candidate, resolved)]
         except InfeasibleError:
@@ -204,12 +210,13 @@ class _Search:
 
     def _lever(self, candidate: Candidate, resolved: ResolvedScenario) -> Lever:
         prepared = self.probe.prepared
-        machine = machine_of(resolved) if candidate.kind == "hardware" else prepared.machine
+        machine = prepared.machine if _same_machine(resolved, prepared.resolved) else machine_of(resolved)
         workload = prepared.job.changed(resolved, machine, place_again=candidate.plans)
         even = candidate.basis == "even loads"
         time_s, base_s = self._seconds(workload, machine, even=even), self._base(even=even)
         basis = "run" if candidate.plans and not even else candidate.basis
-        return Lever(candidate.setting, candidate.kind, time_s, 1.0 - time_s / base_s, basis)
+        amount = prepared.workload.headline.per_iteration / workload.headline.per_iteration
+        return Lever(candidate.setting, candidate.kind, time_s, 1.0 - time_s / base_s * amount, basis)
 
     def _base(self, *, even: bool) -> float:
         if even not in self._base_s:
@@ -220,6 +227,11 @@ class _Search:
     def _seconds(self, workload: Workload, machine: Machine, *, even: bool) -> float:
         improve = {"imbalance": 2.0} if even else None
         return self.probe.seconds(lower(workload.graph(), machine, variation=self.probe.variation, improve=improve))
+
+
+def _same_machine(one: ResolvedScenario, two: ResolvedScenario) -> bool:
+    """Whether two scenarios with the same ranks run on the same machine, collectives included."""
+    return one.cluster == two.cluster and one.scenario.network == two.scenario.network
 
 
 def _best_first(levers: Iterable[Lever]) -> tuple[Lever, ...]:

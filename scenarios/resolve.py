@@ -40,7 +40,7 @@ from workloads.family import Model
 from workloads.graded import check_choices, picked
 from workloads.graph.framework import Framework
 
-__all__ = ["ResolvedScenario", "changed", "load_scenario", "question_of", "resolve"]
+__all__ = ["ResolvedScenario", "asked_again", "changed", "load_scenario", "question_of", "resolve"]
 
 
 def question_of(scenario: str | Path, settings: Sequence[str], resolved: ResolvedScenario) -> str:
@@ -106,6 +106,14 @@ def load_scenario(name_or_path: str | Path, settings: Sequence[str] = ()) -> Res
 def changed(resolved: ResolvedScenario, settings: Sequence[str]) -> ResolvedScenario:
     """A resolved scenario with ``KEY=VALUE`` settings; raises as `load_scenario`."""
     return _resolved(Document(resolved.to_dict(), {}, resolved.document.file), settings)
+
+
+def asked_again(resolved: ResolvedScenario, settings: Sequence[str]) -> ResolvedScenario:
+    """The scenario of the same file with further ``KEY=VALUE`` settings; raises as `load_scenario`.
+
+    Defaults that depend on a changed key are filled anew, which `changed` does not do.
+    """
+    return _resolved(resolved.document, settings)
 
 
 def _resolved(file: Document, settings: Sequence[str]) -> ResolvedScenario:

@@ -102,8 +102,8 @@ def simulation_of(resolved: ResolvedScenario, progress: Progress) -> Simulation:
     result = counted_run(lowering.program, run_options(resolved, prepared.machine, keep))
     progress.stage("analysing")
     algorithms = {info.task: info.algorithm for info in lowering.collectives}
-    rule = steady_rule(prepared.machine)
-    analysis = analyse(prepared.graph, lowering.program, result, algorithms=algorithms, rule=rule)
+    rule, roles = steady_rule(prepared.machine), resolved.scenario.workload.roles(resolved.world_size)
+    analysis = analyse(prepared.graph, lowering.program, result, algorithms=algorithms, rule=rule, roles=roles)
     return Simulation(prepared, lowering, result, analysis, _warnings(prepared, lowering, analysis))
 
 
@@ -155,7 +155,8 @@ def _bound(probe: Probe, analysis: Analysis, progress: Progress) -> Bound:
         lowering = lower(prepared.graph, prepared.machine, variation=probe.variation, improve=improve)
         return probe.seconds(lowering, base_s)
 
-    return find_bound(seconds, path_shares(analysis.critical_path))
+    on_cpus = probe.prepared.resolved.cluster.node.gpu is None
+    return find_bound(seconds, path_shares(analysis.critical_path), on_cpus=on_cpus)
 
 
 def _warnings(prepared: Prepared, lowering: Lowering, analysis: Analysis) -> tuple[str, ...]:

@@ -88,9 +88,11 @@ def cost_of(resolved: ResolvedScenario, throughput_per_s: float, unit: str) -> d
 def job_of(resolved: ResolvedScenario) -> dict[str, Any]:
     """The job, by name and size.
 
-    The kind of workload, the unit of throughput and the devices of ranks are left out where they are the default ones.
+    The kind of workload, the unit of throughput and the devices of ranks are left out where they are the default ones,
+    and the ranks that train where all do.
     """
     unit, rank_name = family_of(resolved).unit, resolved.cluster.node.rank_name
+    roles = resolved.scenario.workload.roles(resolved.world_size)
     return {
         "schema": 1,
         "name": resolved.name,
@@ -104,4 +106,5 @@ def job_of(resolved: ResolvedScenario) -> dict[str, Any]:
         **({} if resolved.kind == DEFAULT_KIND else {"workload": resolved.kind}),
         **({} if unit == DEFAULT_UNIT else {"unit": unit}),
         **({} if rank_name == DEFAULT_RANK_NAME else {"rank_name": rank_name}),
+        **({} if not roles else {"training": {"name": next(iter(roles)), "ranks": next(iter(roles.values()))}}),
     }

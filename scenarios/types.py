@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import Field
@@ -62,6 +63,10 @@ class Section(Strict):
     def training_ranks(self, world_size: int) -> int:
         """Ranks that have samples of the batch: all, unless a family has others beside them."""
         return world_size
+
+    def roles(self, world_size: int) -> Mapping[str, int]:  # noqa: ARG002 - of a family with several
+        """Numbers of ranks by role, plural nouns, those that train first, in order of ranks; empty: all do the same."""
+        return {}
 
 
 class Bursts(Strict):

@@ -27,6 +27,8 @@ PARTS = (
     ("idle", "idle", "grey62"),
 )
 """Parts of an iteration as the summary names them, in words, and their colours (those of the page)."""
+IDLE_OF_CPUS = "framework, idle"
+"""Name of ``idle`` where ranks are CPUs: no kernel runs on them while their framework works."""
 
 
 def print_headline(summary: Mapping[str, Any], folder: Path) -> None:
@@ -123,6 +125,12 @@ def _rank_name(summary: Mapping[str, Any]) -> str:
     return str(summary.get("rank_name", DEFAULT_RANK_NAME))
 
 
+def _training(summary: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Number and plural noun of the ranks that train."""
+    every = {"name": _rank_name(summary), "ranks": summary["world_size"]}
+    return summary.get("training", every)  # type: ignore[no-any-return]
+
+
 def _run_rows(summary: Mapping[str, Any]) -> Iterator[Row]:
     time = summary["iteration_time_s"]
     settled = f"mean of {summary['measured_iterations']} iterations after {summary['warm_up_iterations']} of warm-up"
@@ -135,16 +143,18 @@ def _run_rows(summary: Mapping[str, Any]) -> Iterator[Row]:
     yield (
         "throughput",
         f"{rate:,.0f} {unit}/s",
-        f"{rates}; {rate / summary['world_size']:,.0f} per {singular(_rank_name(summary))}",
+        f"{rates}; {rate / _training(summary)['ranks']:,.0f} per {singular(_training(summary)['name'])}",
     )
     if "cost" in summary:
         price, hour = (usd(summary["cost"][key]) for key in (price_key(unit), "job_hour_usd"))
         yield ("cost", price, f"per million {unit}; {hour} an hour")
     breakdown = summary["breakdown"]
-    window = f"of iteration {breakdown['iteration']}, {format_quantity(breakdown['window_s'], 's')}, mean over ranks"
+    over = summary["training"]["name"] if "training" in summary else "ranks"
+    window = f"of iteration {breakdown['iteration']}, {format_quantity(breakdown['window_s'], 's')}, mean over {over}"
     for part, words, _ in PARTS:
         seconds = breakdown[f"{part}_s"]["mean"]
-        yield (words, format_quantity(seconds, "s"), f"{100 * breakdown['fractions'][part]:.1f} % {window}")
+        label = IDLE_OF_CPUS if part == "idle" and _rank_name(summary) != DEFAULT_RANK_NAME else words
+        yield (label, format_quantity(seconds, "s"), f"{100 * breakdown['fractions'][part]:.1f} % {window}")
     yield _bound_row(summary["bound"]["joint"])
     imbalance = f"imbalance {summary['imbalance']:.2f}: max / mean computation"
     yield ("slowest rank", str(summary["ranks"]["slowest"]), imbalance)
@@ -171,8 +181,9 @@ def _memory_rows(found: Mapping[str, Any]) -> Iterator[Row]:
 
 def _check_rows(estimate: Mapping[str, Any]) -> Iterator[Row]:
     size = estimate["size"]
-    uneven = estimate["global_batch_size"] % estimate["world_size"]
-    share = f"{'at most ' if uneven else ''}{estimate['local_batch_size']:,} per {singular(_rank_name(estimate))}"
+    training = _training(estimate)
+    uneven = estimate["global_batch_size"] % training["ranks"]
+    share = f"{'at most ' if uneven else ''}{estimate['local_batch_size']:,} per {singular(training['name'])}"
     yield ("batch", f"{estimate['global_batch_size']:,}", share)
     yield from table_rows(estimate)
     yield from _memory_rows(estimate)

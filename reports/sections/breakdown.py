@@ -8,10 +8,9 @@ import numpy as np
 
 from reports.columns import encode_integers
 from reports.findings import RunTimes, hidden_share
-from reports.markup import PageSection, TableRow, number, strong, table
+from reports.markup import Cell, PageSection, TableRow, number, strong, table
 from reports.numbers import PS_PER_NS, percent, picoseconds
 from simulator.analysis.breakdown import PARTS, TOTALS, Breakdown
-from simulator.analysis.ranks import ChosenRanks
 
 _WORDS = {
     "compute": ("compute", "a compute kernel runs"),
@@ -32,14 +31,14 @@ _RANKS = """<div class="card"><div class="controls"><h3 style="margin:0">All {co
 <option value="compute">compute</option><option value="exposed_comm">exposed communication</option>
 <option value="idle">idle</option></select></label></div>
 <div class="plot" id="ranks-chart"></div><p class="note">Click a rank to see it in the timeline.</p></div>
-<h3>Over all ranks</h3>"""
+<h3>Over all {ranks}</h3>"""
 """The distribution over ranks, for jobs of more than one."""
 
 
 def breakdown_section(findings: RunTimes) -> PageSection:
     """Bars of mean, slowest, fastest and median rank, the distribution, and a table over all ranks."""
-    breakdown = findings.breakdown
-    count = len(breakdown.ranks)
+    breakdown = findings.training
+    count = len(findings.breakdown.ranks)
     return PageSection(
         anchor="breakdown",
         title="Where the time goes",
@@ -49,14 +48,23 @@ def breakdown_section(findings: RunTimes) -> PageSection:
             "{} of all communication time.",
             percent(hidden_share(breakdown)),
         ),
-        body="".join([_PARTS, _RANKS.format(count=f"{count:,}") if count > 1 else "", _table(breakdown)]),
-        payload={"breakdown": _bars(breakdown, findings.chosen), "ranks": _columns(breakdown)},
+        body="".join([_PARTS, _distribution(findings) if count > 1 else "", _table(findings), _roles(findings)]),
+        payload={"breakdown": _bars(findings), "ranks": _columns(findings.breakdown)},
     )
 
 
-def _bars(breakdown: Breakdown, chosen: ChosenRanks) -> list[dict[str, Any]]:
-    """Parts in ns of the mean over ranks and of the chosen ranks; one bar where there is one rank."""
-    bars = [{"label": "mean of all ranks"} | {p: float(_of(breakdown, p).mean()) / PS_PER_NS for p in PARTS}]
+def _distribution(findings: RunTimes) -> str:
+    """The distribution over all ranks, and the heading of the table over those that train."""
+    return _RANKS.format(count=f"{len(findings.breakdown.ranks):,}", ranks=findings.training_name)
+
+
+def _bars(findings: RunTimes) -> list[dict[str, Any]]:
+    """Parts in ns of the mean over ranks that train and of the chosen ranks; one bar where there is one rank."""
+    breakdown, chosen = findings.training, findings.chosen
+    bars = [
+        {"label": f"mean of all {findings.training_name}"}
+        | {p: float(_of(breakdown, p).mean()) / PS_PER_NS for p in PARTS}
+    ]
     if len(breakdown.ranks) == 1:
         return [bars[0] | {"label": f"rank {breakdown.ranks[0]}"}]
     for role in ("slowest", "fastest", "median"):
@@ -78,7 +86,41 @@ def _of(breakdown: Breakdown, name: str) -> Any:
     return getattr(breakdown, f"{name}_ps")
 
 
-def _table(breakdown: Breakdown) -> str:
+def _roles(findings: RunTimes) -> str:
+    """Mean times of the ranks of each role; empty where all do the same."""
+    if not findings.roles:
+        return ""
+    head = ("", "ranks", *(_words(findings, part)[0] for part in PARTS), "waiting for other ranks")
+    rows = [
+        TableRow(
+            (name, number(f"{len(of.ranks):,}", len(of.ranks)), *(_mean(of, part) for part in (*PARTS, "waiting")))
+        )
+        for name, of in findings.roles.items()
+    ]
+    return f"<h3>By role, mean over its ranks</h3>{table(head, rows, numbers=range(1, 7))}"
+
+
+def _mean(breakdown: Breakdown, name: str) -> Cell:
+    """Mean over ranks as a share of the iteration."""
+    mean = float(_of(breakdown, name).mean())
+    share = mean / max(breakdown.window.length_ps, 1)
+    return number(_share(share), mean, share=min(100.0 * share, 100.0))
+
+
+def _share(share: float) -> str:
+    """A share of the iteration; a mean number where several run at once, as total durations may be longer than it."""
+    return percent(share) if share <= 1.0 else f"{share:.1f} at once"
+
+
+def _words(findings: RunTimes, name: str) -> tuple[str, str]:
+    """Label and meaning of a part or total; no kernel runs on a CPU while its framework works."""
+    if name == "idle" and findings.on_cpus:
+        return ("framework, idle", "none of these: the framework works between kernels, or nothing does")
+    return _WORDS[name]
+
+
+def _table(findings: RunTimes) -> str:
+    breakdown = findings.training
     length = picoseconds(float(breakdown.window.length_ps))
     head = (
         "",
@@ -90,18 +132,18 @@ def _table(breakdown: Breakdown) -> str:
         "on rank",
         "meaning",
     )
-    rows = [_row(breakdown, name) for name in (*PARTS, *TOTALS)]
+    rows = [_row(breakdown, name, _words(findings, name)) for name in (*PARTS, *TOTALS)]
     return table(head, rows, numbers=range(1, 7))
 
 
-def _row(breakdown: Breakdown, name: str) -> TableRow:
+def _row(breakdown: Breakdown, name: str, words: tuple[str, str]) -> TableRow:
     values = _of(breakdown, name)
-    mean, whole = float(values.mean()), max(breakdown.window.length_ps, 1)
-    label, meaning = _WORDS[name]
+    mean = float(values.mean())
+    label, meaning = words
     rank = int(breakdown.ranks[int(values.argmax())])
     spread = (values.min(), np.median(values), values.max())
     cells = (number(picoseconds(float(v)), float(v)) for v in spread)
-    share = number(percent(mean / whole), mean, share=min(100 * mean / whole, 100.0))
+    share = _mean(breakdown, name)
     return TableRow(
         (
             label,

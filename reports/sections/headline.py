@@ -40,7 +40,7 @@ def sentences(findings: RunFindings) -> tuple[Markup, ...]:
         strong(f"{{}}{colon}{rest}", claim),
         *_advice(findings),
         *_widest(findings),
-        where_it_goes(findings.breakdown),
+        where_it_goes(findings.training, findings.training_name, on_cpus=findings.on_cpus),
         longest_wait(findings.critical_path),
     )
 
@@ -54,13 +54,19 @@ def _widest(findings: RunFindings) -> tuple[Markup, ...]:
     return tuple(Markup(escape(sentence)) for sentence in words)
 
 
-def where_it_goes(breakdown: Breakdown) -> Markup:
-    """The parts of the iteration that take any time, largest first, and how much communication is hidden."""
+def where_it_goes(breakdown: Breakdown, ranks: str = "ranks", *, on_cpus: bool = False) -> Markup:
+    """The parts of the iteration that take any time, largest first, and how much communication is hidden.
+
+    Args:
+        ranks: plural noun of the ranks.
+        on_cpus: whether they are CPUs.
+    """
+    in_words = _IN_WORDS | ({"idle": "work of the framework between kernels, or idling"} if on_cpus else {})
     parts = sorted(mean_shares(breakdown).items(), key=lambda part: -part[1])
     present = [(name, share) for name, share in parts if share >= _NEGLIGIBLE]
-    words = ", ".join(f"{{}} {_IN_WORDS[name]}" for name, _ in present)
+    words = ", ".join(f"{{}} {in_words[name]}" for name, _ in present)
     return strong(
-        f"The iteration of the mean rank is {words}. Computation hides {{}} of all communication time.",
+        f"The iteration of the mean {singular(ranks)} is {words}. Computation hides {{}} of all communication time.",
         *(percent(share) for _, share in present),
         percent(hidden_share(breakdown)),
     )
@@ -80,23 +86,27 @@ def longest_wait(path: CriticalPath) -> Markup:
 
 def tiles(findings: RunFindings) -> str:
     """The key figures."""
-    shares = mean_shares(findings.breakdown)
+    shares, over = mean_shares(findings.training), f"of the iteration, mean over {findings.training_name}"
     value, unit = seconds(findings.iteration.seconds).split(" ")
     rate, rate_unit = rate_in_words(findings.throughput_per_s, findings.job.unit)
-    per_rank = " ".join(rate_in_words(findings.throughput_per_s / findings.job.world_size, findings.job.unit))
+    training = len(findings.training.ranks)
+    per_rank = " ".join(rate_in_words(findings.throughput_per_s / training, findings.job.unit))
     return "".join(
         (
             tile("Iteration time", value, unit, _measured(findings)),
-            tile("Throughput", rate, rate_unit, f"{per_rank} per {singular(findings.job.rank_name)}"),
-            tile(
-                "Exposed communication", f"{100 * shares['exposed_comm']:.3g}", "%", "of the iteration, mean over ranks"
-            ),
-            tile("Computation", f"{100 * shares['compute']:.3g}", "%", "of the iteration, mean over ranks"),
+            tile("Throughput", rate, rate_unit, f"{per_rank} per {_one(findings)}"),
+            tile("Exposed communication", f"{100 * shares['exposed_comm']:.3g}", "%", over),
+            tile("Computation", f"{100 * shares['compute']:.3g}", "%", over),
             _bound_tile(findings),
             *_memory_tile(findings),
             *_price_tile(findings),
         )
     )
+
+
+def _one(findings: RunFindings) -> str:
+    """Noun of a rank that trains, or of the device that holds one where all do."""
+    return singular(findings.training_name if findings.roles else findings.job.rank_name)
 
 
 def _bound_tile(findings: RunFindings) -> str:
@@ -145,12 +155,13 @@ def facts(findings: RunFindings) -> str:
     """Table of the simulated job."""
     job = findings.job
     nodes = f"{job.nodes:,} nodes, {job.world_size:,} {job.processor}"
-    uneven, most = job.global_batch_size % job.world_size, -(-job.global_batch_size // job.world_size)
+    training = len(findings.training.ranks)
+    uneven, most = job.global_batch_size % training, -(-job.global_batch_size // training)
     local_batch = f"{'at most ' if uneven else ''}{most:,}"
     pairs = [
         ("Model", job.model),
         ("Cluster", f"{job.cluster}: {nodes}"),
-        ("Global batch", f"{job.global_batch_size:,} ({local_batch} per {singular(job.rank_name)})"),
+        ("Global batch", f"{job.global_batch_size:,} ({local_batch} per {_one(findings)})"),
         *job.facts.items(),
     ]
     return terms(pairs)

@@ -85,11 +85,28 @@ class PlacedConvnet:
         """None."""
         return {}
 
-    def candidates(self, bound: Bound) -> Iterator[Candidate]:  # noqa: ARG002 - an interface
-        """Products in 16 bits on GPUs, where the scenario has 32."""
+    def candidates(self, bound: Bound) -> Iterator[Candidate]:
+        """Other strategies, more servers, and products in 16 bits on GPUs where the scenario has 32."""
+        if self.resolved.world_size > 1:
+            most = bound.path_shares.get("communication", 0.0)
+            yield from (Candidate(f"workload.strategy={name}", most=most) for name in self._strategies())
+            yield from (Candidate(f"workload.servers={count}", most=most) for count in self._servers())
         wide = self.resolved.scenario.precision.dense in ("fp32", "tf32")
         if wide and self.resolved.cluster.node.gpu is not None:
             yield Candidate("precision.dense=fp16", "numerics")
+
+    def _strategies(self) -> Iterator[Strategy]:
+        """Strategies of the same libraries as the cluster has, but for those over gRPC."""
+        cluster, own = self.resolved.cluster, self.resolved.scenario.workload.strategy
+        for name, backend in BACKEND_OF.items():
+            if name != own and not name.startswith("grpc_ps") and cluster.by_backend(backend) is not None:
+                yield name
+
+    def _servers(self) -> Iterator[int]:
+        """Twice and four times as many parameter servers, and one on each node."""
+        own, nodes = self.resolved.scenario.workload.servers, self.resolved.nodes
+        if own is not None:
+            yield from (count for count in sorted({2 * own, 4 * own, nodes}) if own < count <= nodes)
 
     def changed(self, resolved: ConvnetResolved, machine: Machine, *, place_again: bool = False) -> Workload:  # noqa: ARG002 - an interface
         """The workload of a changed scenario; nothing is placed."""

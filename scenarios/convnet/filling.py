@@ -9,7 +9,7 @@ from inputs.keys import KeyPath
 from inputs.yaml_lines import Document
 from scenarios.convnet.section import IMAGES_PER_RANK, ConvnetScenario, ConvnetSection
 from scenarios.family import Asked, Filled
-from workloads.convnet.settings import CYCLE_S, FUSION_BYTES, STRATEGIES, Strategy
+from workloads.convnet.settings import CYCLE_S, FUSION_BYTES
 from workloads.family import Model
 from workloads.graph.parameter_servers import GRPC_SERVER_THREADS
 
@@ -21,21 +21,17 @@ SERVERS: Mapping[str, Any] = {"servers": 1, "server_threads": GRPC_SERVER_THREAD
 """Keys of one group of strategies, with their defaults."""
 
 
-BETWEEN_GPUS: tuple[Strategy, ...] = ("horovod_nccl", "horovod_mpi_opt", "grpc_ps_gdr")
-"""Strategies whose messages go from GPU to GPU."""
-
-
 def fill(asked: Asked[Model, ConvnetScenario]) -> Filled[Model]:
     """Fill the section ``workload``; see `scenarios.family.Family.fill`."""
     document, section = asked.document, asked.scenario.workload
     _check_passes(document, section)
     node = asked.cluster.node
-    if node.gpu is None and section.strategy in BETWEEN_GPUS:
+    if node.gpu is None:
         raise document.error(
-            ("workload", "strategy"),
-            f"this one exchanges between GPUs, and the ranks of {asked.cluster.name} are {node.rank_name}",
-            given=section.strategy,
-            expected=f"one of {', '.join(name for name in STRATEGIES if name not in BETWEEN_GPUS)}",
+            ("cluster",),
+            f"rates of convolutions are known on GPUs only, and the ranks of {asked.cluster.name} are {node.rank_name}",
+            given=asked.cluster.name,
+            expected="a cluster whose nodes have GPUs",
         )
     defaults: dict[str, Any] = {}
     for start, keys in (("horovod", HOROVOD), ("grpc_ps", SERVERS)):

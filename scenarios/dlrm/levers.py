@@ -1,4 +1,4 @@
-"""Settings of a DLRM scenario that may make it faster: pipelines, planners, overlaps, launch scopes, narrower wires."""
+"""Settings of a DLRM scenario that may make it faster: pipelines, planners, overlaps, calls, updates, narrow wires."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from scenarios.dlrm.typed import DlrmResolved
 from simulator.analysis import Bound
 from simulator.precisions import BYTES_PER_ELEMENT, SumPrecision, WirePrecision
 from workloads.dlrm.family import DlrmWorkload
+from workloads.dlrm.model.choices import ExchangeCalls, SocketUpdate
 from workloads.dlrm.model.storage import is_cached
 from workloads.graph.framework import CudaGraph, Pipeline
 from workloads.graph.schedule import SCHEDULES
@@ -55,7 +56,23 @@ def candidates(resolved: DlrmResolved, placed: DlrmWorkload, bound: Bound) -> It
         scopes = get_args(CudaGraph)
         for name in scopes[scopes.index(workload.cuda_graph or "none") + 1 :]:
             yield Candidate(f"workload.cuda_graph={name}", most=host)
+    yield from _calls(resolved)
+    yield from _updates(placed)
     yield from _narrower(resolved, comm)
+
+
+def _calls(resolved: DlrmResolved) -> Iterator[Candidate]:
+    """Fewer calls of the exchange."""
+    calls = get_args(ExchangeCalls)
+    for name in calls[: calls.index(resolved.scenario.workload.exchange)]:
+        yield Candidate(f"workload.exchange={name}")
+
+
+def _updates(placed: DlrmWorkload) -> Iterator[Candidate]:
+    """Ways in which sockets add gradients to rows with less contention; GPUs have one way."""
+    own, ways = placed.settings.embedding_update, get_args(SocketUpdate)
+    if own in ways:
+        yield from (Candidate(f"workload.embedding_update={name}") for name in ways[: ways.index(own)])
 
 
 def _planner(name: str, *, even: bool) -> Candidate:

@@ -22,7 +22,7 @@ from simulator.lowering import Machine
 from workloads.dlrm.laws.index_laws import make_law
 from workloads.dlrm.model.model import DlrmModel, load_model, read_model
 from workloads.dlrm_ps.family import DlrmPsWorkload
-from workloads.dlrm_ps.settings import MOST_WAVES, THREAD_GROUPS, PsSettings
+from workloads.dlrm_ps.settings import MOST_WAVES, THREAD_GROUPS, Placement, PsSettings
 
 PsResolved: TypeAlias = ResolvedScenario[DlrmModel, PsScenario]
 
@@ -84,7 +84,20 @@ class PlacedPs:
         return {}
 
     def candidates(self, bound: Bound) -> Iterator[Candidate]:  # noqa: ARG002 - an interface
-        """16 bits on the wire, where the scenario has 32."""
+        """Another placement, other numbers of servers and threads, and 16 bits on the wire where it has 32.
+
+        A rank that stops serving trains, and each thread has a batch in flight, so training results change with both.
+        """
+        settings = self.workload.settings
+        other: Placement = "lookups" if settings.placement == "bytes" else "bytes"
+        yield Candidate(f"workload.placement={other}")
+        for key in filling.SERVERS:
+            own = getattr(settings, key)
+            for count in sorted({own // 2, 2 * own} - {0, own}):
+                if own and settings.trainers + own > count:
+                    yield Candidate(f"workload.{key}={count}", "numerics")
+        for count in sorted({settings.cores // 2, settings.cores} - {0, settings.threads}):
+            yield Candidate(f"workload.threads={count}", "numerics")
         precision = self.resolved.scenario.precision
         wires = {
             "forward_all_to_all": precision.forward_all_to_all,

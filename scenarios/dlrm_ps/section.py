@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import Field
@@ -68,6 +69,11 @@ class PsSection(Section):
     def training_ranks(self, world_size: int) -> int:
         """Trainers; at least one, as a job without is refused."""
         return max(1, world_size - self.servers)
+
+    def roles(self, world_size: int) -> Mapping[str, int]:
+        """Trainers, servers of tables and of dense parameters, and readers."""
+        servers = {"table servers": self.sparse_servers, "dense servers": self.dense_servers, "readers": self.readers}
+        return {"trainers": self.training_ranks(world_size), **{name: n for name, n in servers.items() if n}}
 
 
 class PsScenario(Scenario):

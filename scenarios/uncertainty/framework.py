@@ -50,13 +50,22 @@ def residual_of(framework: Framework, gpu: Gpu | None, nodes: int) -> Constant:
         reason = "no measured iteration was fitted with this framework"
         return Constant(FRAMEWORK, "assumed", UNFITTED, reason, measure)
     sigma = _shrunk(fit.residuals, len(fit.constants))
-    constant = Constant(f"{FRAMEWORK}.fit", "derived", sigma, f"fitted, {fit.residuals}", measure)
+    reason = f"fitted, {_errors(fit.residuals, len(fit.constants))}"
+    constant = Constant(f"{FRAMEWORK}.fit", "derived", sigma, reason, measure)
     if fit.gpus and gpu is not None and gpu.name not in fit.gpus:
         constant = constant.widened(OTHER_GPU * _octaves(gpu, fit.gpus), f"fitted on {', '.join(fit.gpus)}")
     if fit.nodes is not None and nodes > fit.nodes:
         sigma = PER_DOUBLING * math.log2(nodes / fit.nodes)
         constant = constant.widened(sigma, f"fitted on {fit.nodes} node{'s' if fit.nodes > 1 else ''}, here {nodes}")
     return constant
+
+
+def _errors(residuals: str, constants: int) -> str:
+    """Errors of a fit in words; a fit that has to meet its cases has none of its own."""
+    found = _FIT.search(residuals)
+    if found is None or (int(found[2]) > constants and float(found[1]) > 0.0):
+        return residuals
+    return f"on {found[2]} case{'' if found[2] == '1' else 's'} that its constants meet exactly: no error of its own"
 
 
 def _shrunk(residuals: str, constants: int) -> float:

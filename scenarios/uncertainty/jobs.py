@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from scenarios.prepare import Prepared
-from scenarios.uncertainty.constant import Constant
+from scenarios.uncertainty.constant import Constant, graded
 from scenarios.uncertainty.framework import framework_constants, residual_of
 from scenarios.uncertainty.interval import COLLECTIVES, Interval, elasticities, interval, sources_of
-from scenarios.uncertainty.machine import CONVOLUTION, EMBEDDING, STREAMS, Weighted, machine_constants, version_of
+from scenarios.uncertainty.machine import CONVOLUTION, EMBEDDING, NODE, STREAMS, Weighted, machine_constants, version_of
 from scenarios.uncertainty.shares import measured_nodes
 from scenarios.uncertainty.shipped import JOB_GROUPS, shipped_quantiles
 from scenarios.uncertainty.usage import CallUse, Usage
 from simulator.analysis import Analysis, Bound
 from simulator.lowered import PS_PER_S
 from simulator.lowering import Lowering
-from simulator.operators import Delay, HostWork
+from simulator.operators import Delay, EmbeddingUpdate, HostWork
 from simulator.program import TaskGraph
 
 MODEL_FORM = Constant("simulator", "derived", 0.04, "what the models of kernels and links leave out")
@@ -33,6 +33,7 @@ def interval_of_run(prepared: Prepared, lowering: Lowering, analysis: Analysis, 
         (1.0, residual_of(framework, cluster.node.gpu, resolved.nodes)),
         (1.0, MODEL_FORM),
         (collectives, version_of(cluster, usage.calls)),
+        *_serial_rows(prepared, analysis),
     ]
     sources = sources_of(to_class, _together(constants, framework_constants(framework, usage)), common)
     name = group_of_job(resolved.nodes, measured_nodes(cluster))
@@ -60,6 +61,17 @@ def usage_of(prepared: Prepared, lowering: Lowering, analysis: Analysis) -> Usag
         str(prepared.resolved.scenario.precision.dense),
         _host_s(prepared, prepared.graph),
     )
+
+
+def _serial_rows(prepared: Prepared, analysis: Analysis) -> Iterator[tuple[float, Constant]]:
+    """The time of a row that one core of a socket updates, which is no rate of a class; none with other updates."""
+    rates = prepared.resolved.cluster.node.cpu.rates
+    work = (work for program in prepared.graph.programs for work in program.work)
+    if rates is None or not any(isinstance(each, EmbeddingUpdate) and each.variant == "reference" for each in work):
+        return
+    path = analysis.critical_path
+    share = path.by_operator_ps().get("EmbeddingUpdate", 0) / max(path.window.length_ps, 1)
+    yield share, graded(f"{NODE}.cpu.rates.serial_row_s", rates.serial_row_s, "an EmbeddingBag's update on one core")
 
 
 def _host_s(prepared: Prepared, graph: TaskGraph) -> dict[str, float]:

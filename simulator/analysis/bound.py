@@ -68,6 +68,9 @@ JOINT_CLASSES: Mapping[str, JointClass] = {
 }  # fmt: skip
 """The joint classes."""
 
+HOST_OF_CPUS = "The framework's work between kernels bounds"
+"""Subject of the class ``host`` where ranks are CPUs."""
+
 BOUND_RUNS = 1 + len(SINGLE_CLASSES) + len(JOINT_CLASSES.keys() - SINGLE_CLASSES.keys())
 """Runs that find the bound: one without improvement, and one for each class."""
 
@@ -105,12 +108,14 @@ class Bound:
         gains: gains of the single classes.
         joint: gains of the joint classes.
         path_shares: share of the critical path of the joint classes that have one, 0 to 1.
+        on_cpus: whether ranks are CPUs, which run kernels themselves and launch none.
     """
 
     iteration_time_s: float
     gains: tuple[Gain, ...]
     joint: tuple[Gain, ...]
     path_shares: Mapping[str, float]
+    on_cpus: bool = False
 
     @property
     def winner(self) -> Gain | None:
@@ -165,12 +170,13 @@ class Bound:
                 "so fixed delays set its time."
             )
         joint = JOINT_CLASSES[bounding.resource_class]
+        subject = HOST_OF_CPUS if self.on_cpus and bounding.resource_class == "host" else joint.subject
         share = self.path_shares.get(bounding.resource_class)
         path = "" if share is None else f"it is {100 * share:.0f} % of the critical path, and "
         saved = f"{path}{joint.improvement} would save {100 * bounding.gain:.1f} %{self._spread_in_words}"
         if beside.gain < NEGLIGIBLE_GAIN:
-            return f"{joint.subject} the iteration: {saved}; no other class would save anything."
-        return f"{joint.subject} the iteration: {saved}; next, {beside.resource_class}, {100 * beside.gain:.1f} %."
+            return f"{subject} the iteration: {saved}; no other class would save anything."
+        return f"{subject} the iteration: {saved}; next, {beside.resource_class}, {100 * beside.gain:.1f} %."
 
     @property
     def _spread_in_words(self) -> str:
@@ -184,7 +190,10 @@ class Bound:
 
 
 def find_bound(
-    iteration_time_s: Callable[[Mapping[str, float]], float], path_shares: Mapping[str, float] | None = None
+    iteration_time_s: Callable[[Mapping[str, float]], float],
+    path_shares: Mapping[str, float] | None = None,
+    *,
+    on_cpus: bool = False,
 ) -> Bound:
     """Re-run with each single and each joint class improved by 10 %.
 
@@ -192,6 +201,7 @@ def find_bound(
         iteration_time_s: iteration time in seconds of a run with the given classes improved by the given factors;
             called once with none, then once per class.
         path_shares: share of the critical path of each of its categories, 0 to 1.
+        on_cpus: whether ranks are CPUs.
     """
     base_s = iteration_time_s({})
 
@@ -208,6 +218,7 @@ def find_bound(
         _best_first(single.values()),
         _best_first(joint),
         {name: share for name, share in shares.items() if share is not None},
+        on_cpus,
     )
 
 

@@ -56,6 +56,12 @@ class Breakdown:
     waiting_ps: IntArray
     input_waiting_ps: IntArray
 
+    def of(self, ranks: range) -> Breakdown:
+        """The same of some of the ranks."""
+        taken = (self.ranks >= ranks.start) & (self.ranks < ranks.stop)
+        times = {f"{name}_ps": getattr(self, f"{name}_ps")[taken] for name in (*PARTS, *TOTALS)}
+        return Breakdown(window=self.window, ranks=self.ranks[taken], **times)
+
 
 PARTS = ("compute", "exposed_comm", "exposed_copy", "idle")
 """The parts that add up to the window; the `Breakdown` attributes less their unit."""

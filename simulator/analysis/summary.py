@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
+from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
@@ -22,13 +23,31 @@ from simulator.program import IntArray, TaskGraph
 
 @dataclass(frozen=True, slots=True)
 class Analysis:
-    """Results of a run."""
+    """Results of a run.
+
+    Attributes:
+        breakdown: of all ranks.
+        ranks: chosen among those that train.
+        roles: breakdown of the ranks of each role, those that train first; empty where all do the same.
+    """
 
     iteration: IterationTime
     breakdown: Breakdown
     collectives: tuple[CollectiveRow, ...]
     critical_path: CriticalPath
     ranks: ChosenRanks
+    roles: Mapping[str, Breakdown] = field(default_factory=dict)
+
+    @property
+    def training(self) -> Breakdown:
+        """Breakdown of the ranks that train."""
+        return next(iter(self.roles.values()), self.breakdown)
+
+
+def by_role(breakdown: Breakdown, roles: Mapping[str, int]) -> dict[str, Breakdown]:
+    """Breakdown of the ranks of each role, from their numbers in ascending order of ranks."""
+    ends = list(accumulate(roles.values(), initial=0))
+    return {name: breakdown.of(range(*span)) for name, span in zip(roles, pairwise(ends), strict=True)}
 
 
 def analyse(
@@ -38,6 +57,7 @@ def analyse(
     *,
     algorithms: Mapping[str, str] | None = None,
     rule: SteadyRule | None = None,
+    roles: Mapping[str, int] | None = None,
 ) -> Analysis:
     """Analyse a run.
 
@@ -47,14 +67,17 @@ def analyse(
         result: the run, with at least one recorded iteration.
         algorithms: name of the algorithm of each collective task, by task name.
         rule: when a run counts as settled.
+        roles: numbers of ranks by role, those that train first, in ascending order of ranks; none: all train.
     """
     breakdown = break_down(graph.programs, result)
+    of_role = by_role(breakdown, roles or {})
     return Analysis(
         iteration=iteration_time(result.iteration_end_ps.tolist(), rule),
         breakdown=breakdown,
         collectives=collective_table(graph, result, algorithms=algorithms),
         critical_path=critical_path(graph.programs, lowered, result),
-        ranks=choose_ranks(breakdown),
+        ranks=choose_ranks(next(iter(of_role.values()), breakdown)),
+        roles=of_role,
     )
 
 
@@ -86,7 +109,8 @@ def summarise(
         warnings: one text each.
         unit: unit of throughput, a plural noun.
     """
-    time, breakdown = analysis.iteration, analysis.breakdown
+    time, breakdown = analysis.iteration, analysis.training
+    roles = {name: _role(of_role) for name, of_role in analysis.roles.items()}
     return {
         "scenario_hash": scenario_hash,
         "iteration_time_s": time.seconds,
@@ -96,10 +120,11 @@ def summarise(
         "period_iterations": time.period_iterations,
         "measured_iterations": time.measured_iterations,
         "iterations": time.iterations,
-        "world_size": len(breakdown.ranks),
+        "world_size": len(analysis.breakdown.ranks),
         "nodes": nodes,
         "global_batch_size": global_batch_size,
         "breakdown": breakdown_summary(breakdown),
+        **({"roles": roles} if roles else {}),
         "exposed_comm_fraction": _fraction(breakdown, "exposed_comm"),
         "imbalance": imbalance(breakdown),
         "ranks": asdict(analysis.ranks),
@@ -127,6 +152,11 @@ def breakdown_summary(breakdown: Breakdown) -> dict[str, Any]:
         "fractions": {name: _fraction(breakdown, name) for name in PARTS},
         "exposed_share_of_comm": _share(breakdown.exposed_comm_ps, breakdown.comm_ps),
     }
+
+
+def _role(breakdown: Breakdown) -> dict[str, Any]:
+    """Ranks of a role, and the mean of each part of their time."""
+    return {"ranks": len(breakdown.ranks), **{f"{name}_fraction": _fraction(breakdown, name) for name in PARTS}}
 
 
 def _share(part_ps: IntArray, whole_ps: IntArray) -> float:

@@ -27,8 +27,10 @@ import numpy as np
 
 from hardware_specs.cpu_rates import CpuRates
 from hardware_specs.types import Cluster, Node
+from inputs.errors import InputError
 from simulator.operators import (
     Amount,
+    Convolution,
     Copy,
     Delay,
     DenseOptimizer,
@@ -107,8 +109,10 @@ class SocketModel:
         """Duration in seconds: a scalar, or ``[P]`` when an amount of the operator is ``[P]``.
 
         Raises:
-            InputError: the cores do not compute in the operator's precision.
+            InputError: the cores do not compute in the operator's precision, or it is a convolution.
         """
+        if isinstance(operator, Convolution):
+            raise InputError("convolutions run on GPUs only", given=self.node.name, expected="nodes with GPUs")
         found = _DURATIONS.get(type(operator))
         return 0.0 if found is None else found(self, operator)
 
@@ -168,7 +172,7 @@ class SocketModel:
 
     def _update(self, operator: EmbeddingUpdate) -> Amount:
         if operator.variant == "reference":
-            return self._started(operator.lookups * self.rates.serial_row_s.value / self.host_speed)
+            return self._started(operator.lookups * self.rates.serial_row_s.value)
         rows, state = operator.weight_bytes, operator.state_bytes
         if operator.cpu is not None:
             rows = self._from_memory(operator.cpu.rows, rows)

@@ -63,6 +63,12 @@ def test_a_reference_update_takes_a_time_for_each_lookup() -> None:
     assert model().duration_s(update("reference")) == pytest.approx(START_S + 1000 * RATES.serial_row_s.value)
 
 
+@pytest.mark.parametrize("variant", ["race_free", "atomic", "reference"])
+def test_an_update_of_rows_is_no_work_of_the_host(variant: str) -> None:
+    faster = model().improved({"host": 2.0})
+    assert faster.duration_s(update(variant)) == model().duration_s(update(variant))
+
+
 @pytest.mark.parametrize(("collisions", "factor"), [(0.0, 1.0), (1 / 23, 2.0), (1.0, 24.0)])
 def test_atomic_updates_wait_at_shared_rows(collisions: float, factor: float) -> None:
     """1 + (T - 1) c with 24 computing cores: as race-free without shared rows, one core's pace at a single row."""

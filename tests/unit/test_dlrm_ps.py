@@ -14,6 +14,7 @@ from inputs.errors import InputError
 from scenarios.progress import Silent
 from scenarios.resolve import load_scenario
 from scenarios.runner import simulate, simulation_of
+from scenarios.summary import summary_of
 from simulator.engine import RunOptions, run
 from simulator.engine.oracle import run_oracle
 from simulator.lowering import Variation, build_machine, lower
@@ -298,3 +299,18 @@ def test_64_trainers_do_4_times_the_work_of_16() -> None:
         resolved = load_scenario("ps_async_a", keys)
         rates.append(resolved.global_batch_size / simulation_of(resolved, Silent()).analysis.iteration.seconds)
     assert rates[1] == pytest.approx(4 * rates[0], rel=0.03)
+
+
+def test_means_and_chosen_ranks_are_of_trainers_and_each_role_has_its_own() -> None:
+    settings = ["workload.model=cpu_dlrm_small", "nodes=5", "workload.sparse_servers=2", "workload.threads=4"]
+    resolved = load_scenario("ps_async_a", [*settings, "workload.dense_servers=1", "workload.readers=0"])
+    done = simulation_of(resolved, Silent())
+    found = summary_of(done.prepared, done.analysis, None, None, None, ())
+    roles, trainers = found["roles"], found["training"]["ranks"]
+    assert {name: role["ranks"] for name, role in roles.items()} == {
+        "trainers": 2, "table servers": 2, "dense servers": 1
+    }  # fmt: skip
+    assert roles["trainers"]["compute_fraction"] == found["breakdown"]["fractions"]["compute"]
+    assert all(rank < trainers for rank in found["ranks"].values())
+    assert found["imbalance"] == pytest.approx(1.0, abs=0.05)
+    assert found["rank_name"] == "machines"

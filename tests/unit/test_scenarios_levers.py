@@ -90,7 +90,7 @@ def lever(setting, kind, gain, basis="run"):
     ("levers", "advice"),
     [
         ((), "None of the 0 settings tried saves 1 %."),
-        ((lever("a=1", "free", 0.009),), "None of the 1 settings tried saves 1 %."),
+        ((lever("a=1", "free", 0.009),), "None of the 1 setting tried saves 1 %."),
         ((lever("a=1", "free", 0.12),), "Free: --set a=1 saves 12.0 %."),
         (
             (lever("b=2", "numerics", 0.2), lever("a=1", "free", 0.12)),
@@ -109,3 +109,38 @@ def lever(setting, kind, gain, basis="run"):
 )
 def test_advice_names_the_free_setting_and_beside_it_the_one_that_changes_numerics(levers, advice):
     assert Levers(levers).advice == advice
+
+
+SERVERS = (
+    "workload.model=cpu_dlrm_small",
+    "nodes=8",
+    "workload.sparse_servers=4",
+    "workload.dense_servers=1",
+    "workload.readers=1",
+)
+WORSE = [
+    ("tf_alexnet", ("nodes=4", "workload.strategy=grpc_ps"), "workload.servers=4"),
+    ("tf_alexnet", ("nodes=4", "workload.strategy=grpc_ps"), "workload.strategy=horovod_nccl"),
+    ("cpu_dlrm_small", ("world_size=2", "workload.embedding_update=reference"), "workload.embedding_update=race_free"),
+    ("cpu_dlrm_small", ("world_size=4", "workload.exchange=scatter_list"), "workload.exchange=all_to_all"),
+    ("cpu_dlrm_small", ("world_size=4", "network.backend=mpi"), "network.backend=ccl"),
+    ("cpu_dlrm_small", ("world_size=2", "network.communication_cores=8"), "network.communication_cores=1"),
+    ("ps_async_a", (*SERVERS, "workload.threads=10"), "workload.threads=40"),
+    ("ps_async_a", SERVERS, "workload.sparse_servers=2"),
+    ("ps_async_a", SERVERS, "workload.placement=lookups"),
+]
+"""Scenarios with a setting that costs time, and the lever that takes it back."""
+
+
+@pytest.mark.parametrize(("name", "settings", "lever"), WORSE)
+def test_a_lever_saves_what_the_scenario_saves_with_that_setting(name, settings, lever):
+    """The time of a sample with the setting added, placed anew; that of a plan kept is near it."""
+    worse = load_scenario(name, settings)
+    found = next(each for each in tried(name, *settings).tried if each.setting == lever)
+    per_sample = [
+        outcome.summary["iteration_time_s"] / outcome.summary["global_batch_size"]
+        for outcome in (simulate(worse, Silent()), simulate(load_scenario(name, (*settings, lever)), Silent()))
+    ]
+    saved = 1.0 - per_sample[1] / per_sample[0]
+    assert found.gain == pytest.approx(saved, abs=0.01)
+    assert found.kind == ("numerics" if ".threads" in lever or "_servers" in lever else "free")

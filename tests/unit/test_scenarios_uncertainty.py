@@ -1,6 +1,7 @@
 """Intervals: closed forms of made-up bounds, laws, and the quantiles of made-up cases."""
 
 import math
+import re
 from dataclasses import replace
 
 import pytest
@@ -14,12 +15,14 @@ from scenarios.resolve import load_scenario
 from scenarios.runner import simulate
 from scenarios.uncertainty.conformal import FEWEST, Quantiles, Residual, by_group, quantiles
 from scenarios.uncertainty.constant import SIGMA, Constant, graded
+from scenarios.uncertainty.framework import residual_of
 from scenarios.uncertainty.interval import elasticities, interval, sources_of
 from scenarios.uncertainty.machine import VERSIONS_LARGE, VERSIONS_SMALL, Weighted
 from scenarios.uncertainty.shares import NORMAL_MEDIAN, PER_DOUBLING_INSIDE, share_of
 from scenarios.uncertainty.usage import CallUse
 from simulator.analysis.bound import Gain
 from simulator.network.calibration import calibrate
+from workloads.graph.framework import FRAMEWORKS, load_framework
 
 NORMAL = Quantiles(-1.28, 1.28, 100)
 
@@ -212,3 +215,24 @@ def test_the_sentence_on_the_widest_constants_has_their_parts_and_no_more():
     words = widest_in_words(interval_.to_dict(), "at 1 MiB")
     assert words.startswith(f"Of the spread at 1 MiB, {percent(first.share)} comes from {first.constant.key} ")
     assert f" and {percent(second.share)} from {second.constant.key} " in words
+
+
+@pytest.mark.parametrize("name", [name for name in FRAMEWORKS.names() if load_framework(name).fit is not None])
+def test_a_fit_that_meets_its_cases_exactly_claims_no_error(name):
+    """As many constants as cases, or residuals of 0 %, say nothing of the error of other cases."""
+    fit = load_framework(name).fit
+    median, cases = re.findall(r"median error ([\d.]+) %.* of (\d+) cases", fit.residuals)[0]
+    exact = float(median) == 0.0 or int(cases) <= len(fit.constants)
+    reason = residual_of(load_framework(name), None, 1).reason
+    assert ("no error of its own" in reason) == exact
+    assert ("median error" in reason) != exact
+
+
+def test_a_serial_update_of_rows_bounds_by_computation_and_widens_the_interval():
+    outcome = simulate(
+        load_scenario("cpu_dlrm_small", ["world_size=2", "workload.embedding_update=reference"]), Silent()
+    )
+    assert outcome.bound.bounding.resource_class == "compute"
+    widest = outcome.interval.sources[0].constant
+    assert "serial_row_s" in {source.constant.key.rpartition(".")[2] for source in outcome.interval.sources}
+    assert "launch_s" not in widest.key

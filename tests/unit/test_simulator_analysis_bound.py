@@ -105,3 +105,10 @@ def test_every_class_is_run_once():
     assert asked[0] == {}
     assert len(asked) == len({tuple(improve) for improve in asked}) == 1 + len(SINGLE_CLASSES) + 3
     assert {"HBM": 1.1, "PCIe/DDR": 1.1} in asked
+
+
+def test_cpus_launch_no_kernels():
+    """The subject of the host's class names launches where ranks are GPUs only."""
+    of_host = [find_bound(iteration_of(host=5.0, HBM=1.0), on_cpus=on_cpus).finding for on_cpus in (False, True)]
+    assert ["launches kernels" in finding for finding in of_host] == [True, False]
+    assert of_host[1].startswith("The framework's work between kernels bounds the iteration")

@@ -168,7 +168,8 @@ def kernel_groups(groups: Iterable[Mapping[str, Any]]) -> TextTable:
 
 
 def _cases(suite: Mapping[str, Any]) -> TextTable:
-    made = TextTable(title=f"{suite['suite']}: cases").words("case", "metric")
+    titled = any(case.get("title") for case in suite["cases"])
+    made = TextTable(title=f"{suite['suite']}: cases").words("case", *["claim"] * titled, "metric")
     made.numbers("measured", "spread", "predicted", "p10", "p90", "error").words("inside", "grade", "role")
     shown = [case for case in suite["cases"] if "bytes" not in case["inputs"] or case["role"] == "validation"]
     for case in shown:
@@ -180,8 +181,14 @@ def _cases(suite: Mapping[str, Any]) -> TextTable:
             *(value_in_words(case.get(key)) for key in ("predicted", "p10", "p90")),
         )
         inside = {True: "yes", False: "no"}.get(case.get("inside"), "-")
-        made.add_row(case["id"], case["metric"], *values, error, inside, case["grade"], case["role"])
+        names = (case["id"], *[case.get("title", "")] * titled, metric_in_words(case))
+        made.add_row(*names, *values, error, inside, case["grade"], case["role"])
     return made
+
+
+def metric_in_words(case: Mapping[str, Any]) -> str:
+    """Name of what a case measures: of a ratio, what it is a ratio of."""
+    return f"ratio of {case['metric']}" if case.get("ratio") else str(case["metric"])
 
 
 def _statistics(suite: Mapping[str, Any]) -> str:

@@ -75,13 +75,14 @@ def test_samples_have_a_price_where_gpus_have_one():
 def test_validation_shows_bands_signed_errors_and_what_was_left_out():
     case = {"id": "a", "metric": "time_s", "measured": 1.0, "predicted": 1.1, "error_pct": 10.0, "grade": "read"}
     case |= {"role": "validation", "inputs": {}}
+    ratio = {**case, "id": "c", "metric": "throughput_samples_per_s", "ratio": True, "title": "8 GPUs over 1"}
     band = {**case, "id": "b", "measured": {"low": 1.0, "high": 2.0}, "error_pct": None, "hit": True}
     errors = dict.fromkeys(("mape_pct", "median_pct", "geomean_pct", "bias_pct", "worst_pct"), 10.0)
     nothing = dict.fromkeys(errors)
     effect = {"title": "FP16 tables", "before": 1.0, "after": 1.3, "gain": 1.3, "published_gain": 1.2, "helps": True}
     suite = {
         "suite": "zionex",
-        "cases": [case, band],
+        "cases": [case, band, ratio],
         **errors,
         "memory_cases": nothing,
         "calibration_cases": nothing,
@@ -99,7 +100,10 @@ def test_validation_shows_bands_signed_errors_and_what_was_left_out():
         "+10.0 %",
         "1 to 2",
         "hit",
-        "1 of 1 bands hit",
+        "1 of 1 band hit",
+        "2 cases with a source that was read: mape +10.0 %",
+        "8 GPUs over 1",
+        "ratio of throughput_samples_per_s",
         "mape +10.0 %",
         "4,096",
         "1.30",

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from reports.numbers import singular
 from reports.size_notes import SizeNote, size_notes
 
 
@@ -136,7 +137,8 @@ class ScalingStudy:
 
     def at(self, tick: str) -> str:
         """A value on the axis in a sentence: ``64 GPUs`` or ``servers 4``."""
-        return f"{self.over} {tick}" if self.over else f"{tick} {self.rank_name}"
+        name = singular(self.rank_name) if tick == "1" else self.rank_name
+        return f"{self.over} {tick}" if self.over else f"{tick} {name}"
 
     def span(self, ticks: Sequence[str]) -> str:
         """Values on the axis in a sentence: ``from 16 to 64 GPUs``, or ``at framework pytorch, neo``."""

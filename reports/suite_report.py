@@ -8,6 +8,7 @@ from html import escape
 from typing import Any
 
 from reports.markup import Cell, PageSection, TableRow, number, strong, table, tile
+from reports.numbers import counted
 from reports.page import assemble
 from reports.tables import error_in_words, metric_in_words, validation_report, value_in_words
 from reports.text_table import TextTable
@@ -39,11 +40,15 @@ def render_suites(suites: Sequence[Mapping[str, Any]], version: str) -> str:
 def _claim(suite: Mapping[str, Any]) -> str:
     if suite["mape_pct"] is None:
         bands = suite["bands"]
-        return f"{bands['hits']} of {bands['cases']} bands hit." if bands["cases"] else "no case whose source was read."
+        return (
+            f"{bands['hits']} of {counted(bands['cases'], 'bands')} hit."
+            if bands["cases"]
+            else "no case whose source was read."
+        )
     claim = f"mean absolute error {suite['mape_pct']:.1f} %, worst {suite['worst_pct']:+.1f} %"
     if of := suite.get("by_configuration"):
         errors = f"mean absolute error {of['mape_pct']:.1f} %, bias {of['bias_pct']:+.1f} %"
-        claim = f"{errors} over {of['configurations']} configurations; by row {claim}"
+        claim = f"{errors} over {counted(of['configurations'], 'configurations')}; by row {claim}"
     groups = suite.get("coverage", ())
     known = sum(group["cases"] for group in groups)
     inside = sum(group["cases"] * group["inside_pct"] for group in groups)
@@ -54,7 +59,8 @@ def _tile(suite: Mapping[str, Any]) -> str:
     cases = suite["cases"]
     recalled = sum(case["grade"] == "memory" for case in cases)
     fitted = sum(case["role"] == "calibration" and case["grade"] != "memory" for case in cases)
-    note = f"cases; {fitted} fitted on, {recalled} recalled; {len(suite['excluded'])} rows of sources excluded"
+    excluded = counted(len(suite["excluded"]), "rows")
+    note = f"case{'s' * (len(cases) != 1)}; {fitted} fitted on, {recalled} recalled; {excluded} of sources excluded"
     return tile(suite["suite"], f"{len(cases)}", "", note)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from reports.numbers import percent, seconds, usd
+from reports.numbers import counted, percent, seconds, usd
 from reports.scaling_study import ScalingStudy, fastest
 from reports.scaling_words import headline, rate
 from reports.text_table import TextTable
@@ -91,7 +91,10 @@ def validation_report(suite: Mapping[str, Any]) -> list[TextTable | str]:
         "alternatives": ("Listed alternatives of uncertain quantities of model and framework", _alternatives),
         "effects": ("Order of effects: throughput after over before", _effects),
         "peers": ("Predictions of other simulators for the same jobs", _peers),
-        "excluded": (f"Excluded: {len(suite['excluded'])} rows of the sources, each with its reason", _excluded),
+        "excluded": (
+            f"Excluded: {counted(len(suite['excluded']), 'rows')} of the sources, each with its reason",
+            _excluded,
+        ),
     }
     for key, (title, made) in titles.items():
         if suite.get(key):
@@ -202,15 +205,17 @@ def _statistics(suite: Mapping[str, Any]) -> str:
     read = len(cases) - len(recalled)
     predicted = read - len(fitted)
     bands = suite["bands"]
-    lines = [f"{bands['hits']} of {bands['cases']} bands hit"] if bands["cases"] else []
+    lines = [f"{bands['hits']} of {counted(bands['cases'], 'bands')} hit"] if bands["cases"] else []
     if not cases and bands["cases"]:
         return lines[0]
-    lines.append(_errors(f"{predicted or read} cases with a source that was read", suite))
+    lines.append(_errors(predicted or read, "cases", "with a source that was read", suite))
     if of := suite.get("by_configuration"):
-        lines.insert(0, _errors(f"{of['configurations']} configurations, the mean of their cases", of))
+        lines.insert(0, _errors(of["configurations"], "configurations", "by the mean of their cases", of))
     if predicted and fitted:
-        lines.append(_errors(f"{len(fitted)} that constants were fitted on, apart from it", suite["calibration_cases"]))
-    lines.append(_errors(f"{len(recalled)} recalled cases, apart from the mean", suite["memory_cases"]))
+        lines.append(
+            _errors(len(fitted), "cases", "that constants were fitted on, apart from it", suite["calibration_cases"])
+        )
+    lines.append(_errors(len(recalled), "cases", "recalled, apart from the mean", suite["memory_cases"]))
     if suite["amounts"]["cases"]:
         lines.append(_amounts(suite["amounts"]))
     if suite["repeats"]:
@@ -220,7 +225,7 @@ def _statistics(suite: Mapping[str, Any]) -> str:
 
 def _amounts(found: Mapping[str, Any]) -> str:
     """Errors of amounts of bytes."""
-    claim = f"{found['cases']} amounts of bytes, apart from the mean: {found['exact']} exact"
+    claim = f"{counted(found['cases'], 'amounts')} of bytes, apart from the mean: {found['exact']} exact"
     return claim if found["exact"] == found["cases"] else f"{claim}, worst {found['worst_pct']:+.1f} %"
 
 
@@ -230,12 +235,16 @@ def _repeats(groups: Sequence[Mapping[str, Any]]) -> str:
     spreads = sorted(group["spread_pct"] for group in groups)
     floor = sum(group["mean_deviation_pct"] * len(group["cases"]) for group in groups) / cases
     return (
-        f"{cases} cases are repeats of {len(groups)} configurations: half the range over the median "
+        f"{cases} cases are repeats of {counted(len(groups), 'configurations')}: half the range over the median "
         f"{spreads[0]:.1f} to {spreads[-1]:.1f} %; whoever predicts the medians has mape {floor:.1f} %"
     )
 
 
-def _errors(name: str, errors: Mapping[str, Any]) -> str:
+def _errors(number: int, plural: str, which: str, errors: Mapping[str, Any]) -> str:
+    """Statistics of some cases; of a single one its error."""
+    name = f"{counted(number, plural)} {which}"
+    if number == 1 and errors["worst_pct"] is not None:
+        return f"{name}: error {errors['worst_pct']:+.1f} %"
     if errors["mape_pct"] is None:
         return f"{name}: none"
     names = ("mape_pct", "median_pct", "geomean_pct", "bias_pct", "worst_pct")

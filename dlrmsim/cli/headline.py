@@ -10,7 +10,7 @@ from dlrmsim.cli.printing import text_console
 from dlrmsim.cli.sections import Row, cache_rows, exchange_rows, server_rows, table_rows
 from inputs.quantities import format_quantity
 from reports.interval_words import given_in_words, rate_span, time_span, widest_in_words
-from reports.numbers import singular, usd
+from reports.numbers import counted, singular, usd
 from reports.text_table import TextTable
 from scenarios.summary import DEFAULT_RANK_NAME, DEFAULT_UNIT, interval_keys, price_key
 from simulator.analysis import rate_key
@@ -91,8 +91,7 @@ def _print_warnings(console: Console, warnings: Iterable[str]) -> None:
 
 
 def _on(summary: Mapping[str, Any]) -> str:
-    ranks = summary["world_size"]
-    return f"{ranks} rank{'s' if ranks > 1 else ''} of this machine ({summary['device']}, {summary['backend']})"
+    return f"{counted(summary['world_size'], 'ranks')} of this machine ({summary['device']}, {summary['backend']})"
 
 
 def _measured_rows(summary: Mapping[str, Any]) -> Iterator[Row]:
@@ -114,8 +113,8 @@ def _print_rows(console: Console, rows: Iterable[Row]) -> None:
 
 
 def _title(summary: Mapping[str, Any]) -> str:
-    nodes = f"{summary['nodes']:,} node{'s' if summary['nodes'] > 1 else ''}"
-    machine = f"{summary['world_size']:,} {_rank_name(summary)}, {nodes} of {summary['cluster']}"
+    ranks, nodes = counted(summary["world_size"], _rank_name(summary)), counted(summary["nodes"], "nodes")
+    machine = f"{ranks}, {nodes} of {summary['cluster']}"
     return f"{summary['name']}: {summary['model']} on {machine}, framework {summary['framework']}"
 
 
@@ -160,10 +159,12 @@ def _bound_row(bound: Mapping[str, Any]) -> Row:
 
 
 def _memory_rows(found: Mapping[str, Any]) -> Iterator[Row]:
+    on_gpus = _rank_name(found) == DEFAULT_RANK_NAME
     for tier, use in found["memory"].items():
-        if use["capacity_bytes"] > 0 or use["max_bytes"] > 0:
+        if use["max_bytes"] > 0:
             used, usable = (format_quantity(use[key], "bytes") for key in ("max_bytes", "capacity_bytes"))
-            yield (f"memory, {tier}", used, f"of {usable} usable (rank {use['max_rank']}, the fullest)")
+            name = f"memory, {tier}" if on_gpus or tier != "hbm" else "memory"
+            yield (name, used, f"of {usable} usable (rank {use['max_rank']}, the fullest)")
     yield from cache_rows(found)
     yield from exchange_rows(found)
     yield from server_rows(found)

@@ -2,8 +2,9 @@
 
 from dataclasses import replace
 
+from reports.numbers import counted
 from reports.scaling_study import ScalingPoint, ScalingStudy
-from reports.tables import scaling_report, validation_report
+from reports.tables import _errors, scaling_report, validation_report
 from reports.text_table import TextTable
 
 WARNING = "network: messages, which nobody measured (3 tasks, {} % of the task time)"
@@ -70,6 +71,22 @@ def test_samples_have_a_price_where_gpus_have_one():
     parts = scaling_report(study(point(2, 0.4, million_usd=0.07654)), remedies=False)
     assert "$0.0765" in text_of(parts[0])
     assert "$" not in text_of(scaling_report(study(point(2, 0.4)), remedies=False)[0])
+
+
+def test_one_thing_is_not_named_in_the_plural():
+    assert [counted(number, "sockets") for number in (0, 1, 2, 1024)] == [
+        "0 sockets",
+        "1 socket",
+        "2 sockets",
+        "1,024 sockets",
+    ]
+    assert study(point(2, 0.4)).at("1") == "1 GPU"
+
+
+def test_statistics_of_a_single_case_are_its_error():
+    errors = dict.fromkeys(("mape_pct", "median_pct", "geomean_pct"), 4.0) | {"bias_pct": -4.0, "worst_pct": -4.0}
+    assert _errors(1, "cases", "recalled", errors) == "1 case recalled: error -4.0 %"
+    assert "mape" in _errors(2, "cases", "recalled", errors)
 
 
 def test_validation_shows_bands_signed_errors_and_what_was_left_out():

@@ -147,6 +147,23 @@ class ScalingStudy:
         return f"at {self.at(', '.join(ticks))}"
 
 
+def rivals(points: Sequence[ScalingPoint]) -> list[ScalingPoint]:
+    """The other points that are as fast as the fastest within its interval, the fastest of them first."""
+    best = fastest(points)
+    least = best.throughput_p10_per_s or best.throughput_per_s or 0.0
+    others = [p for p in points if p is not best and (p.throughput_per_s or 0.0) >= least]
+    return sorted(others, key=lambda p: -(p.throughput_per_s or 0.0))
+
+
+def fastest_line(points: Sequence[ScalingPoint]) -> str:
+    """Name of the line of the fastest point, with those that are equal within its interval."""
+    best, equal = fastest(points), rivals(points)
+    if not equal:
+        return best.line
+    more = equal[0].line if len(equal) == 1 else f"{len(equal)} others"
+    return f"{best.line} and {more}, equal within the interval"
+
+
 def fastest(points: Sequence[ScalingPoint]) -> ScalingPoint:
     """The first of the points with the highest throughput."""
     return max(points, key=lambda p: p.throughput_per_s or 0.0)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from reports.numbers import counted, percent, seconds, usd
-from reports.scaling_study import ScalingStudy, fastest
+from reports.scaling_study import ScalingStudy, fastest_line
 from reports.scaling_words import headline, rate
 from reports.text_table import TextTable
 
@@ -73,7 +73,7 @@ def _lines(study: ScalingStudy) -> TextTable:
             rate(here[line], study.unit).removesuffix(f" {study.unit}/s") if line in here else "-"
             for line in study.lines
         ]
-        made.add_row(ticks[position], *rates, fastest(list(here.values())).line if here else "-")
+        made.add_row(ticks[position], *rates, fastest_line(list(here.values())) if here else "-")
     return made
 
 

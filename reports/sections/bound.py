@@ -22,9 +22,15 @@ BASES = {
 """Kinds and bases of levers in words."""
 
 
+_OF_GPUS = ("NVLink", "PCIe/DDR")
+"""Resources between GPUs and their hosts, which most ranks without a GPU lack."""
+
+
 def bound_section(findings: RunFindings) -> PageSection:
     """The gains of joint and of single classes as bars, best first."""
     bound, joint = findings.bound, {name: of.improvement for name, of in JOINT_CLASSES.items()}
+    on_gpus = findings.job.rank_name == "GPUs"
+    gains = [gain for gain in bound.gains if on_gpus or gain.resource_class not in _OF_GPUS or gain.gain > 0]
     return PageSection(
         anchor="bound",
         title="What bounds it",
@@ -32,10 +38,20 @@ def bound_section(findings: RunFindings) -> PageSection:
         lede=f"The run repeated with one class 10 % better at a time, all else equal. {bound.finding}",
         body=_card("joint-chart", "By part of an iteration") + _card("gains-chart", "By resource"),
         payload={
-            "joint": _bars(bound.joint, joint, [bound.bounding]),
-            "bound": _bars(bound.gains, SINGLE_CLASSES, bound.spread or [bound.bounding]),
+            "joint": _named(_bars(bound.joint, joint, [bound.bounding]), on_gpus=on_gpus),
+            "bound": _named(_bars(gains, SINGLE_CLASSES, bound.spread or [bound.bounding]), on_gpus=on_gpus),
         },
     )
+
+
+def _named(bars: list[dict[str, Any]], *, on_gpus: bool) -> list[dict[str, Any]]:
+    """The bars with the names that resources have on ranks without a GPU, whose only memory is the host's."""
+    if on_gpus:
+        return bars
+    texts = ("name", "words")
+    return [
+        bar | {key: bar[key].replace("HBM, PCIe and DDR", "DDR").replace("HBM", "DDR") for key in texts} for bar in bars
+    ]
 
 
 def levers_section(levers: Levers) -> PageSection:

@@ -130,4 +130,4 @@ def test_validation_shows_bands_signed_errors_and_what_was_left_out():
         "input-bound",
     ):
         assert expected in text
-    assert "0 recalled cases, apart from the mean: none" in text
+    assert "0 cases recalled, apart from the mean: none" in text

@@ -103,7 +103,8 @@ def _networks() -> dict[str, str]:
     """Models of convolutional networks, which are no files."""
     from scenarios.family import FAMILIES
 
-    titles: Mapping[str, str] = FAMILIES.get("convnet").generator.titles()
+    family: Any = FAMILIES.get("convnet")
+    titles: Mapping[str, str] = family.generator.titles()
     return {name: f"{title} (workload.kind convnet)" for name, title in titles.items()}
 
 

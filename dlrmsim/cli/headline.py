@@ -10,7 +10,7 @@ from dlrmsim.cli.printing import text_console
 from dlrmsim.cli.sections import Row, cache_rows, exchange_rows, server_rows, table_rows
 from inputs.quantities import format_quantity
 from reports.interval_words import given_in_words, rate_span, time_span, widest_in_words
-from reports.numbers import counted, singular, usd
+from reports.numbers import counted, memory_named, singular, usd
 from reports.text_table import TextTable
 from scenarios.summary import DEFAULT_RANK_NAME, DEFAULT_UNIT, interval_keys, price_key
 from simulator.analysis import rate_key
@@ -35,7 +35,7 @@ def print_headline(summary: Mapping[str, Any], folder: Path) -> None:
 
     console = text_console()
     console.print(Text(_title(summary), style="bold"))
-    console.print(Text(f"  {summary['bound']['finding']}"))
+    console.print(Text(f"  {memory_named(summary['bound']['finding'], _rank_name(summary))}"))
     if summary["levers"] is not None:
         console.print(Text(f"  {summary['levers']['advice']}"))
     for words in (widest_in_words(summary["uncertainty"]), given_in_words(summary["uncertainty"])):
@@ -44,7 +44,7 @@ def print_headline(summary: Mapping[str, Any], folder: Path) -> None:
     if console.is_terminal:
         console.print(_bar(summary["breakdown"]["fractions"]))
     _print_rows(console, _run_rows(summary))
-    _print_warnings(console, summary["warnings"])
+    _print_warnings(console, (memory_named(warning, _rank_name(summary)) for warning in summary["warnings"]))
     report = folder / "report.html"
     what, where = ("report", report) if report.exists() else ("results", folder)
     console.print(Text.assemble((f"  {what}  ", "dim"), str(where)), soft_wrap=True)
@@ -144,7 +144,8 @@ def _run_rows(summary: Mapping[str, Any]) -> Iterator[Row]:
     for part, words, _ in PARTS:
         seconds = breakdown[f"{part}_s"]["mean"]
         yield (words, format_quantity(seconds, "s"), f"{100 * breakdown['fractions'][part]:.1f} % {window}")
-    yield _bound_row(summary["bound"]["joint"])
+    label, value, remark = _bound_row(summary["bound"]["joint"])
+    yield (label, value, memory_named(remark, _rank_name(summary)))
     imbalance = f"imbalance {summary['imbalance']:.2f}: max / mean computation"
     yield ("slowest rank", str(summary["ranks"]["slowest"]), imbalance)
     yield from _memory_rows(summary)

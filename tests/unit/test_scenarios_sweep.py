@@ -44,8 +44,8 @@ def test_weak_keeps_the_local_batch_and_strong_the_global_one() -> None:
 
 
 def test_more_ranks_than_samples_are_an_error_before_anything_runs() -> None:
-    with pytest.raises(InputError, match="fewer samples than the 24 ranks"):
-        plan_sweep("zionex_i_128", "nodes=1,3", "strong", ["workload.global_batch_size=20", "world_size=8"])
+    with pytest.raises(InputError, match="fewer samples than the 136 ranks"):
+        plan_sweep("zionex_i_128", "nodes=1,17", "strong", ["workload.global_batch_size=130"])
 
 
 def test_sizes_that_do_not_fit_are_rows_with_numbers_and_the_others_go_on() -> None:

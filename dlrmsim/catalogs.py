@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -66,6 +66,7 @@ def list_names(kind: str | None = None) -> dict[str, dict[str, str]]:
     catalogs, registered = file_catalogs(), registries()
     known: dict[str, Callable[[], dict[str, str]]] = {
         **{name: partial(_shipped, catalog) for name, catalog in catalogs.items()},
+        "networks": _networks,
         **{name: partial(_registered, registry) for name, registry in registered.items()},
     }
     if kind is None:
@@ -96,6 +97,15 @@ def shipped_file(name: str) -> FoundFile:
 
 def _shipped(catalog: Catalog) -> dict[str, str]:
     return {name: _about(catalog.find(name)) for name in catalog.names()}
+
+
+def _networks() -> dict[str, str]:
+    """Models of convolutional networks, which are no files."""
+    from scenarios.family import FAMILIES
+
+    family: Any = FAMILIES.get("convnet")
+    titles: Mapping[str, str] = family.generator.titles()
+    return {name: f"{title} (workload.kind convnet)" for name, title in titles.items()}
 
 
 def _registered(registry: Registry[Any]) -> dict[str, str]:

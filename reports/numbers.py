@@ -52,6 +52,16 @@ def singular(rank_name: str) -> str:
     return rank_name.removesuffix("s")
 
 
+def memory_named(words: str, rank_name: str) -> str:
+    """Words on a job with the memory of its ranks by its name: without GPUs it is the host's, and the only one."""
+    return words if rank_name == "GPUs" else words.replace("HBM, PCIe and DDR", "DDR").replace("HBM", "DDR")
+
+
+def counted(number: int, plural: str) -> str:
+    """A number of things: ``1 socket``, ``1,024 GPUs``, ``3 cases``."""
+    return f"{number:,} {singular(plural) if number == 1 else plural}"
+
+
 def rounded_ns(value_ps: int) -> int:
     """Picoseconds as nanoseconds, rounded to the nearest."""
     return (value_ps + PS_PER_NS // 2) // PS_PER_NS

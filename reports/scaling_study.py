@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from reports.numbers import singular
 from reports.size_notes import SizeNote, size_notes
 
 
@@ -136,13 +137,31 @@ class ScalingStudy:
 
     def at(self, tick: str) -> str:
         """A value on the axis in a sentence: ``64 GPUs`` or ``servers 4``."""
-        return f"{self.over} {tick}" if self.over else f"{tick} {self.rank_name}"
+        name = singular(self.rank_name) if tick == "1" else self.rank_name
+        return f"{self.over} {tick}" if self.over else f"{tick} {name}"
 
     def span(self, ticks: Sequence[str]) -> str:
         """Values on the axis in a sentence: ``from 16 to 64 GPUs``, or ``at framework pytorch, neo``."""
         if self.numeric and len(ticks) > 1:
             return f"from {self.at(f'{ticks[0]} to {ticks[-1]}')}"
         return f"at {self.at(', '.join(ticks))}"
+
+
+def rivals(points: Sequence[ScalingPoint]) -> list[ScalingPoint]:
+    """The other points that are as fast as the fastest within its interval, the fastest of them first."""
+    best = fastest(points)
+    least = best.throughput_p10_per_s or best.throughput_per_s or 0.0
+    others = [p for p in points if p is not best and (p.throughput_per_s or 0.0) >= least]
+    return sorted(others, key=lambda p: -(p.throughput_per_s or 0.0))
+
+
+def fastest_line(points: Sequence[ScalingPoint]) -> str:
+    """Name of the line of the fastest point, with those that are equal within its interval."""
+    best, equal = fastest(points), rivals(points)
+    if not equal:
+        return best.line
+    more = equal[0].line if len(equal) == 1 else f"{len(equal)} others"
+    return f"{best.line} and {more}, equal within the interval"
 
 
 def fastest(points: Sequence[ScalingPoint]) -> ScalingPoint:

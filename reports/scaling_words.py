@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from html import escape
 
 from reports.markup import Markup, strong, tile
-from reports.numbers import percent, rate_in_words, singular, usd
-from reports.scaling_study import ScalingPoint, ScalingStudy, fastest
+from reports.numbers import counted, percent, rate_in_words, singular, usd
+from reports.scaling_study import ScalingPoint, ScalingStudy, fastest, fastest_line, rivals
 
 EFFICIENT = 0.8
 """Efficiency up to which a size counts as efficient."""
@@ -26,7 +26,7 @@ def headline(study: ScalingStudy) -> Markup:
     what, results = _what(study), study.results
     if not results:
         noun = "points" if study.over or len(study.lines) > 1 else "sizes"
-        return Markup(f"{escape(what)}: none of the {len(study.points)} {noun} ran.")
+        return Markup(f"{escape(what)}: none of {counted(len(study.points), noun)} ran.")
     if len(study.lines) > 1:
         return _of_lines(study)
     best, last = fastest(results), results[-1]
@@ -51,6 +51,8 @@ def _of_lines(study: ScalingStudy) -> Markup:
     claim = strong(" {} is the fastest at {}: {}", best.line, study.at(best.tick), rate(best, study.unit))
     size = "" if study.over or best.efficiency is None else f" ({percent(best.efficiency)} efficiency)"
     more = "" if best is slow else f", {ratio(best, slow)} times {slow.line}"
+    if rivals(points):
+        more += f"; {fastest_line(points)}"
     return Markup(f"{escape(_what(study))}:{claim.html}{escape(size + more)}.")
 
 
@@ -97,8 +99,8 @@ def findings(study: ScalingStudy) -> tuple[Markup, ...]:
 def _winners(study: ScalingStudy) -> str:
     """Values on the axis with the same fastest line, as a sentence."""
     positions = sorted({p.position for p in study.results})
-    best = [fastest([p for p in study.results if p.position == position]) for position in positions]
-    return f"Fastest: {_runs(study, ((p.line, p.tick) for p in best))}."
+    here = [[p for p in study.results if p.position == position] for position in positions]
+    return f"Fastest: {_runs(study, ((fastest_line(points), points[0].tick) for points in here))}."
 
 
 def _bounds(study: ScalingStudy) -> str:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from typing import Any
 
 from reports.markup import Cell, PageSection, TableRow, number, strong, table, tile
+from reports.numbers import counted
 from reports.page import assemble
-from reports.tables import error_in_words, validation_report, value_in_words
+from reports.tables import error_in_words, metric_in_words, validation_report, value_in_words
 from reports.text_table import TextTable
 
 
@@ -38,11 +40,15 @@ def render_suites(suites: Sequence[Mapping[str, Any]], version: str) -> str:
 def _claim(suite: Mapping[str, Any]) -> str:
     if suite["mape_pct"] is None:
         bands = suite["bands"]
-        return f"{bands['hits']} of {bands['cases']} bands hit." if bands["cases"] else "no case whose source was read."
+        return (
+            f"{bands['hits']} of {counted(bands['cases'], 'bands')} hit."
+            if bands["cases"]
+            else "no case whose source was read."
+        )
     claim = f"mean absolute error {suite['mape_pct']:.1f} %, worst {suite['worst_pct']:+.1f} %"
     if of := suite.get("by_configuration"):
         errors = f"mean absolute error {of['mape_pct']:.1f} %, bias {of['bias_pct']:+.1f} %"
-        claim = f"{errors} over {of['configurations']} configurations; by row {claim}"
+        claim = f"{errors} over {counted(of['configurations'], 'configurations')}; by row {claim}"
     groups = suite.get("coverage", ())
     known = sum(group["cases"] for group in groups)
     inside = sum(group["cases"] * group["inside_pct"] for group in groups)
@@ -53,14 +59,15 @@ def _tile(suite: Mapping[str, Any]) -> str:
     cases = suite["cases"]
     recalled = sum(case["grade"] == "memory" for case in cases)
     fitted = sum(case["role"] == "calibration" and case["grade"] != "memory" for case in cases)
-    note = f"cases; {fitted} fitted on, {recalled} recalled; {len(suite['excluded'])} rows of sources excluded"
+    excluded = counted(len(suite["excluded"]), "rows")
+    note = f"case{'s' * (len(cases) != 1)}; {fitted} fitted on, {recalled} recalled; {excluded} of sources excluded"
     return tile(suite["suite"], f"{len(cases)}", "", note)
 
 
 def _section(suite: Mapping[str, Any]) -> PageSection:
     """Charts by metric, then the tables that the command prints."""
     name = suite["suite"]
-    groups = {f"{name}-{metric}".replace(".", "-"): cases for metric, cases in _by_metric(suite).items()}
+    groups = {re.sub(r"[. ]", "-", f"{name}-{metric}"): cases for metric, cases in _by_metric(suite).items()}
     cards = "".join(f'<div class="card"><div class="plot" id="{escape(anchor)}"></div></div>' for anchor in groups)
     parts = validation_report(suite)
     body = cards + "".join(_text(part) if isinstance(part, str) else _table(part) for part in parts)
@@ -69,16 +76,16 @@ def _section(suite: Mapping[str, Any]) -> PageSection:
 
 
 def _by_metric(suite: Mapping[str, Any]) -> dict[str, list[Mapping[str, Any]]]:
-    """Cases with a prediction by metric and unit, in the order of the suite."""
+    """Cases with a prediction by the name of what they measure, in the order of the suite."""
     found: dict[str, list[Mapping[str, Any]]] = {}
     for case in suite["cases"]:
         if case["predicted"]:
-            found.setdefault(case["metric"], []).append(case)
+            found.setdefault(metric_in_words(case), []).append(case)
     return found
 
 
 def _chart(cases: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    metric, unit = cases[0]["metric"], cases[0].get("unit", "1")
+    metric, unit = metric_in_words(cases[0]), cases[0].get("unit", "1")
     label = metric if unit in ("1", "") else f"{metric} ({unit})"
     return {"label": label, "points": [_point(case) for case in cases]}
 
@@ -90,7 +97,7 @@ def _point(case: Mapping[str, Any]) -> dict[str, Any]:
     middle = (low + high) / 2
     verdict = error_in_words(case["error_pct"]) if "hit" not in case else ("hit" if case["hit"] else "missed")
     return {
-        "id": case["id"],
+        "id": f"{case['id']}: {case['title']}" if case.get("title") else case["id"],
         "role": "memory" if case["grade"] == "memory" else case["role"],
         "measured": middle,
         "above": high - middle,

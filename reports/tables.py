@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from reports.numbers import percent, seconds, usd
-from reports.scaling_study import ScalingStudy, fastest
+from reports.numbers import counted, percent, seconds, usd
+from reports.scaling_study import ScalingStudy, fastest_line
 from reports.scaling_words import headline, rate
 from reports.text_table import TextTable
 
@@ -73,7 +73,7 @@ def _lines(study: ScalingStudy) -> TextTable:
             rate(here[line], study.unit).removesuffix(f" {study.unit}/s") if line in here else "-"
             for line in study.lines
         ]
-        made.add_row(ticks[position], *rates, fastest(list(here.values())).line if here else "-")
+        made.add_row(ticks[position], *rates, fastest_line(list(here.values())) if here else "-")
     return made
 
 
@@ -91,7 +91,10 @@ def validation_report(suite: Mapping[str, Any]) -> list[TextTable | str]:
         "alternatives": ("Listed alternatives of uncertain quantities of model and framework", _alternatives),
         "effects": ("Order of effects: throughput after over before", _effects),
         "peers": ("Predictions of other simulators for the same jobs", _peers),
-        "excluded": (f"Excluded: {len(suite['excluded'])} rows of the sources, each with its reason", _excluded),
+        "excluded": (
+            f"Excluded: {counted(len(suite['excluded']), 'rows')} of the sources, each with its reason",
+            _excluded,
+        ),
     }
     for key, (title, made) in titles.items():
         if suite.get(key):
@@ -168,7 +171,8 @@ def kernel_groups(groups: Iterable[Mapping[str, Any]]) -> TextTable:
 
 
 def _cases(suite: Mapping[str, Any]) -> TextTable:
-    made = TextTable(title=f"{suite['suite']}: cases").words("case", "metric")
+    titled = any(case.get("title") for case in suite["cases"])
+    made = TextTable(title=f"{suite['suite']}: cases").words("case", *["claim"] * titled, "metric")
     made.numbers("measured", "spread", "predicted", "p10", "p90", "error").words("inside", "grade", "role")
     shown = [case for case in suite["cases"] if "bytes" not in case["inputs"] or case["role"] == "validation"]
     for case in shown:
@@ -180,8 +184,14 @@ def _cases(suite: Mapping[str, Any]) -> TextTable:
             *(value_in_words(case.get(key)) for key in ("predicted", "p10", "p90")),
         )
         inside = {True: "yes", False: "no"}.get(case.get("inside"), "-")
-        made.add_row(case["id"], case["metric"], *values, error, inside, case["grade"], case["role"])
+        names = (case["id"], *[case.get("title", "")] * titled, metric_in_words(case))
+        made.add_row(*names, *values, error, inside, case["grade"], case["role"])
     return made
+
+
+def metric_in_words(case: Mapping[str, Any]) -> str:
+    """Name of what a case measures: of a ratio, what it is a ratio of."""
+    return f"ratio of {case['metric']}" if case.get("ratio") else str(case["metric"])
 
 
 def _statistics(suite: Mapping[str, Any]) -> str:
@@ -195,15 +205,17 @@ def _statistics(suite: Mapping[str, Any]) -> str:
     read = len(cases) - len(recalled)
     predicted = read - len(fitted)
     bands = suite["bands"]
-    lines = [f"{bands['hits']} of {bands['cases']} bands hit"] if bands["cases"] else []
+    lines = [f"{bands['hits']} of {counted(bands['cases'], 'bands')} hit"] if bands["cases"] else []
     if not cases and bands["cases"]:
         return lines[0]
-    lines.append(_errors(f"{predicted or read} cases with a source that was read", suite))
+    lines.append(_errors(predicted or read, "cases", "with a source that was read", suite))
     if of := suite.get("by_configuration"):
-        lines.insert(0, _errors(f"{of['configurations']} configurations, the mean of their cases", of))
+        lines.insert(0, _errors(of["configurations"], "configurations", "by the mean of their cases", of))
     if predicted and fitted:
-        lines.append(_errors(f"{len(fitted)} that constants were fitted on, apart from it", suite["calibration_cases"]))
-    lines.append(_errors(f"{len(recalled)} recalled cases, apart from the mean", suite["memory_cases"]))
+        lines.append(
+            _errors(len(fitted), "cases", "that constants were fitted on, apart from it", suite["calibration_cases"])
+        )
+    lines.append(_errors(len(recalled), "cases", "recalled, apart from the mean", suite["memory_cases"]))
     if suite["amounts"]["cases"]:
         lines.append(_amounts(suite["amounts"]))
     if suite["repeats"]:
@@ -213,7 +225,7 @@ def _statistics(suite: Mapping[str, Any]) -> str:
 
 def _amounts(found: Mapping[str, Any]) -> str:
     """Errors of amounts of bytes."""
-    claim = f"{found['cases']} amounts of bytes, apart from the mean: {found['exact']} exact"
+    claim = f"{counted(found['cases'], 'amounts')} of bytes, apart from the mean: {found['exact']} exact"
     return claim if found["exact"] == found["cases"] else f"{claim}, worst {found['worst_pct']:+.1f} %"
 
 
@@ -223,12 +235,16 @@ def _repeats(groups: Sequence[Mapping[str, Any]]) -> str:
     spreads = sorted(group["spread_pct"] for group in groups)
     floor = sum(group["mean_deviation_pct"] * len(group["cases"]) for group in groups) / cases
     return (
-        f"{cases} cases are repeats of {len(groups)} configurations: half the range over the median "
+        f"{cases} cases are repeats of {counted(len(groups), 'configurations')}: half the range over the median "
         f"{spreads[0]:.1f} to {spreads[-1]:.1f} %; whoever predicts the medians has mape {floor:.1f} %"
     )
 
 
-def _errors(name: str, errors: Mapping[str, Any]) -> str:
+def _errors(number: int, plural: str, which: str, errors: Mapping[str, Any]) -> str:
+    """Statistics of some cases; of a single one its error."""
+    name = f"{counted(number, plural)} {which}"
+    if number == 1 and errors["worst_pct"] is not None:
+        return f"{name}: error {errors['worst_pct']:+.1f} %"
     if errors["mape_pct"] is None:
         return f"{name}: none"
     names = ("mape_pct", "median_pct", "geomean_pct", "bias_pct", "worst_pct")

@@ -7,6 +7,7 @@ written out where their names stood: saved as YAML and run again it gives the sa
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from inputs.validate import validate
 from inputs.yaml_lines import Document, load_yaml
 from scenarios.backend import backend_notes, with_backend
 from scenarios.changes import with_settings
-from scenarios.family import Asked, Family, family_of_document
+from scenarios.family import FAMILIES, Asked, Family, family_of_document
 from scenarios.foreign_keys import refuse_foreign_keys
 from scenarios.library import CATALOG
 from scenarios.located import located
@@ -198,10 +199,26 @@ def _read_model(document: Document, scenario: Scenario, family: Family[Any, Any]
     given = scenario.workload.model
     found: Model
     if isinstance(given, str):
-        found = family.load_model(given, origin=document, key=key_text(MODEL))
+        try:
+            found = family.load_model(given, origin=document, key=key_text(MODEL))
+        except InputError as error:
+            raise _of_another_kind(document, error, given, family) from None
     else:
         found = family.read_model(document, prefix=MODEL)
     return found
+
+
+def _of_another_kind(document: Document, error: InputError, given: str, family: Family[Any, Any]) -> InputError:
+    """The error of a model that a kind of workload does not know, with the kinds that do."""
+    kinds = []
+    for kind, other in FAMILIES.items():
+        with suppress(InputError):
+            other.load_model(given, origin=document, key=key_text(MODEL))
+            kinds.append(kind)
+    if kinds and family.kind not in kinds:
+        error.message += f"; {given} is a model of workload.kind {' and '.join(kinds)}"
+        error.nearest = None
+    return error
 
 
 def _with_alternatives(

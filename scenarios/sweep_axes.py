@@ -128,7 +128,13 @@ def parse_grid(over: Sequence[str]) -> Grid:
         raise InputError("nothing to sweep over", file="--over", expected=EXPECTED)
     for place, axis in enumerate(axes):
         if any(axis.path == other.path for other in axes[:place]):
-            raise InputError("the key is swept twice", file="--over", key=axis.key, expected="one list for each key")
+            raise InputError(
+                "the key is swept twice",
+                file="--over",
+                key=axis.key,
+                given=over[place],
+                expected="one list for each key",
+            )
     sizes = [axis for axis in axes if axis.is_size]
     if len(sizes) > 1:
         given = " and ".join(axis.key for axis in sizes)

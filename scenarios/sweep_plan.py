@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Literal
 
 from inputs.errors import InputError
-from inputs.keys import KeyPath
+from inputs.keys import KeyPath, parse_key
 from scenarios.family import family_of
 from scenarios.resolve import ResolvedScenario, load_scenario, question_of
 from scenarios.sweep_axes import Axis, Grid, parse_grid
@@ -100,10 +100,12 @@ def plan_sweep(
         settings: further ``KEY=VALUE``.
 
     Raises:
-        InputError: ``over`` is no such list, a value is wrong in every combination and by itself, or ``scaling`` is
-            given and has no effect.
+        InputError: ``over`` is no such list, a key of it is set, too, a value is wrong in every combination and by
+            itself, or ``scaling`` is given and has no effect.
     """
-    grid, base = parse_grid([over] if isinstance(over, str) else over), load_scenario(scenario, settings)
+    grid = parse_grid([over] if isinstance(over, str) else over)
+    _check_apart(grid, settings)
+    base = load_scenario(scenario, settings)
     batches = _swept_batches(grid, base)
     follows = grid.across.is_size and not batches
     asked = _Asked(scenario, tuple(settings), (scaling or "weak") if follows else None)
@@ -128,6 +130,19 @@ def named_over(error: InputError, swept: Sequence[str]) -> InputError:
         if setting in swept:
             problem.file = f"--over {setting}"
     return error
+
+
+def _check_apart(grid: Grid, settings: Sequence[str]) -> None:
+    """Raise `InputError` where a key is swept and set: the set value would be no value of the sweep."""
+    swept = {axis.path: axis for axis in grid.axes}
+    for setting in settings:
+        name, equals, _ = setting.partition("=")
+        axis = swept.get(parse_key(name.strip())) if equals and name.strip() else None
+        if axis is not None:
+            expected = "it once: under --set, or with all its values under --over"
+            if axis.is_size:
+                expected += "; weak scaling starts at the scenario's size and workload.global_batch_size"
+            raise InputError("the key is swept, too", file=f"--set {setting}", key=axis.key, expected=expected)
 
 
 @dataclass(frozen=True, slots=True)

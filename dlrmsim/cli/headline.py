@@ -10,7 +10,7 @@ from dlrmsim.cli.printing import text_console
 from dlrmsim.cli.sections import Row, cache_rows, exchange_rows, server_rows, table_rows
 from inputs.quantities import format_quantity
 from reports.interval_words import given_in_words, rate_span, time_span, widest_in_words
-from reports.numbers import singular, usd
+from reports.numbers import counted, memory_named, singular, usd
 from reports.text_table import TextTable
 from scenarios.summary import DEFAULT_RANK_NAME, DEFAULT_UNIT, interval_keys, price_key
 from simulator.analysis import rate_key
@@ -37,7 +37,7 @@ def print_headline(summary: Mapping[str, Any], folder: Path) -> None:
 
     console = text_console()
     console.print(Text(_title(summary), style="bold"))
-    console.print(Text(f"  {summary['bound']['finding']}"))
+    console.print(Text(f"  {memory_named(summary['bound']['finding'], _rank_name(summary))}"))
     if summary["levers"] is not None:
         console.print(Text(f"  {summary['levers']['advice']}"))
     for words in (widest_in_words(summary["uncertainty"]), given_in_words(summary["uncertainty"])):
@@ -46,7 +46,7 @@ def print_headline(summary: Mapping[str, Any], folder: Path) -> None:
     if console.is_terminal:
         console.print(_bar(summary["breakdown"]["fractions"]))
     _print_rows(console, _run_rows(summary))
-    _print_warnings(console, summary["warnings"])
+    _print_warnings(console, (memory_named(warning, _rank_name(summary)) for warning in summary["warnings"]))
     report = folder / "report.html"
     what, where = ("report", report) if report.exists() else ("results", folder)
     console.print(Text.assemble((f"  {what}  ", "dim"), str(where)), soft_wrap=True)
@@ -93,8 +93,7 @@ def _print_warnings(console: Console, warnings: Iterable[str]) -> None:
 
 
 def _on(summary: Mapping[str, Any]) -> str:
-    ranks = summary["world_size"]
-    return f"{ranks} rank{'s' if ranks > 1 else ''} of this machine ({summary['device']}, {summary['backend']})"
+    return f"{counted(summary['world_size'], 'ranks')} of this machine ({summary['device']}, {summary['backend']})"
 
 
 def _measured_rows(summary: Mapping[str, Any]) -> Iterator[Row]:
@@ -116,8 +115,8 @@ def _print_rows(console: Console, rows: Iterable[Row]) -> None:
 
 
 def _title(summary: Mapping[str, Any]) -> str:
-    nodes = f"{summary['nodes']:,} node{'s' if summary['nodes'] > 1 else ''}"
-    machine = f"{summary['world_size']:,} {_rank_name(summary)}, {nodes} of {summary['cluster']}"
+    ranks, nodes = counted(summary["world_size"], _rank_name(summary)), counted(summary["nodes"], "nodes")
+    machine = f"{ranks}, {nodes} of {summary['cluster']}"
     return f"{summary['name']}: {summary['model']} on {machine}, framework {summary['framework']}"
 
 
@@ -155,7 +154,8 @@ def _run_rows(summary: Mapping[str, Any]) -> Iterator[Row]:
         seconds = breakdown[f"{part}_s"]["mean"]
         label = IDLE_OF_CPUS if part == "idle" and _rank_name(summary) != DEFAULT_RANK_NAME else words
         yield (label, format_quantity(seconds, "s"), f"{100 * breakdown['fractions'][part]:.1f} % {window}")
-    yield _bound_row(summary["bound"]["joint"])
+    label, value, remark = _bound_row(summary["bound"]["joint"])
+    yield (label, value, memory_named(remark, _rank_name(summary)))
     imbalance = f"imbalance {summary['imbalance']:.2f}: max / mean computation"
     yield ("slowest rank", str(summary["ranks"]["slowest"]), imbalance)
     yield from _memory_rows(summary)
@@ -170,10 +170,12 @@ def _bound_row(bound: Mapping[str, Any]) -> Row:
 
 
 def _memory_rows(found: Mapping[str, Any]) -> Iterator[Row]:
+    on_gpus = _rank_name(found) == DEFAULT_RANK_NAME
     for tier, use in found["memory"].items():
-        if use["capacity_bytes"] > 0 or use["max_bytes"] > 0:
+        if use["max_bytes"] > 0:
             used, usable = (format_quantity(use[key], "bytes") for key in ("max_bytes", "capacity_bytes"))
-            yield (f"memory, {tier}", used, f"of {usable} usable (rank {use['max_rank']}, the fullest)")
+            name = f"memory, {tier}" if on_gpus or tier != "hbm" else "memory"
+            yield (name, used, f"of {usable} usable (rank {use['max_rank']}, the fullest)")
     yield from cache_rows(found)
     yield from exchange_rows(found)
     yield from server_rows(found)

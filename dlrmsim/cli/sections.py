@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, TypeAlias
 
+from reports.numbers import counted
+
 Row: TypeAlias = tuple[str, str, str]
 """Label, value and remark."""
 
@@ -28,10 +30,10 @@ def server_rows(found: Mapping[str, Any]) -> Iterator[Row]:
     """Trainers and parameter servers of a DLRM that trains asynchronously."""
     of = found.get("parameter_servers")
     if of is not None:
-        trainers = f"{of['trainers']} trainers, {of['threads']} threads each"
+        trainers = f"{counted(of['trainers'], 'trainers')}, {counted(of['threads'], 'threads')} each"
         busiest = f"the busiest looks up {of['busiest_over_mean_lookups']:.2f} of the mean"
         servers = f"{of['sparse_servers']} of tables ({busiest}), {of['dense_servers']} of dense parameters"
-        yield ("parameter servers", trainers, f"{servers}, {of['readers']} readers")
+        yield ("parameter servers", trainers, f"{servers}, {counted(of['readers'], 'readers')}")
 
 
 def cache_rows(found: Mapping[str, Any]) -> Iterator[Row]:

@@ -13,6 +13,7 @@
   };
   const LINE_COLORS = ["accent", "all-to-all", "copy", "embedding", "all-gather", "all-reduce", "interaction", "host"];
   const DASHES = ["solid", "dash", "dot", "dashdot"];
+  const MOST_RINGS = 3; // markers of lines that coincide are rings around each other, and their dashes alternate
   const MOST_LABELS = 14;
   const study = dlrmsim.payload.read("payload").scaling;
   const several = study.lines.length > 1;
@@ -72,19 +73,20 @@
     return { title, type: "log", tickvals, ticktext: tickvals.map(format.rate), range: [Math.log10(low), Math.log10(high)] };
   }
 
-  const trace = (name, color, points, more) => ({ type: "scatter", mode: "lines+markers", name, x: points.map(at), customdata: points.map((p) => p.at),
+  const trace = (name, color, points, more, size = 8) => ({ type: "scatter", mode: "lines+markers", name, x: points.map(at), customdata: points.map((p) => p.at),
     line: { color: theme.color(color), width: 2.5 },
-    marker: { size: 8, color: theme.color(color), symbol: points.map((p) => (p.doubtful ? "circle-open" : "circle")), line: { width: 2, color: theme.color(color) } }, ...more });
+    marker: { size, color: theme.color(color), symbol: points.map((p) => (p.doubtful ? "circle-open" : "circle")), line: { width: 2, color: theme.color(color) } }, ...more });
 
   const wrapped = (text) => text.replace(/(.{1,70})(\s+|$)/g, "$1<br>").replace(/<br>$/, "");
   const safe = (text) => text.replace(/&/g, "&amp;").replace(/</g, "&lt;");
 
   /** One line of the sweep against the axis; words on the axis have bars. */
   function lineTrace(line, place, key, factor, hover) {
-    const color = LINE_COLORS[place % LINE_COLORS.length], dash = DASHES[Math.floor(place / LINE_COLORS.length) % DASHES.length];
+    const color = LINE_COLORS[place % LINE_COLORS.length], dash = DASHES[place % DASHES.length];
+    const size = 8 + 3 * Math.min(study.lines.length - 1 - place, MOST_RINGS);
     const values = { y: line.points.map((p) => (p[key] === null ? null : factor * p[key])), text: line.points.map(notes), legendgroup: line.name,
       hovertemplate: `${several ? `<b>${safe(line.name)}</b><br>` : ""}%{customdata}<br>${hover}%{text}<extra></extra>` };
-    if (study.numeric) return trace(safe(line.name), color, line.points, { ...values, line: { color: theme.color(color), width: 2.5, dash } });
+    if (study.numeric) return trace(safe(line.name), color, line.points, { ...values, line: { color: theme.color(color), width: 2.5, dash } }, size);
     const end = (p, name) => (key === "throughput" && p[name] !== null ? Math.abs(p[name] - p.throughput) : 0);
     const spread = { type: "data", symmetric: false, array: line.points.map((p) => end(p, "throughput_p90")), arrayminus: line.points.map((p) => end(p, "throughput_p10")),
       color: theme.color("ink-soft"), thickness: 1.5, width: 5, visible: key === "throughput" };

@@ -98,6 +98,12 @@ dlrmsim.timelineView = (() => {
       }
     }
 
+    /** Side of a line at `px` on which its label ends: left of it, unless that reaches over the names of ranks. */
+    function labelAlign(label, px, size) {
+      context.font = `400 ${size}px ${family}`;
+      return px - 5 - context.measureText(label).width < GUTTER ? "left" : "right";
+    }
+
     /** Where iterations end: a dashed line each, named in the gutter's row. */
     function drawIterations() {
       context.save();
@@ -110,7 +116,8 @@ dlrmsim.timelineView = (() => {
         context.moveTo(px, AXIS - 6);
         context.lineTo(px, layout.height);
         context.stroke();
-        text(`end of iteration ${iteration.index}`, px - 5, AXIS + RANK_HEAD / 2, { size: 11, color: colors.accent, align: "right" });
+        const words = { size: 11, color: colors.accent, align: labelAlign(`end of iteration ${iteration.index}`, px, 11) };
+        text(`end of iteration ${iteration.index}`, px + (words.align === "right" ? -5 : 5), AXIS + RANK_HEAD / 2, words);
       }
       context.restore();
     }

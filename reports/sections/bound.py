@@ -8,7 +8,7 @@ from typing import Any
 
 from reports.findings import RunFindings
 from reports.markup import PageSection, TableRow, number, options_marked, table
-from reports.numbers import percent, seconds
+from reports.numbers import memory_named, percent, seconds
 from scenarios.levers import Lever, Levers
 from simulator.analysis.bound import JOINT_CLASSES, SINGLE_CLASSES, Gain
 
@@ -22,20 +22,34 @@ BASES = {
 """Kinds and bases of levers in words."""
 
 
+_OF_GPUS = ("NVLink", "PCIe/DDR")
+"""Resources between GPUs and their hosts, which most ranks without a GPU lack."""
+
+
 def bound_section(findings: RunFindings) -> PageSection:
     """The gains of joint and of single classes as bars, best first."""
     bound, joint = findings.bound, {name: of.improvement for name, of in JOINT_CLASSES.items()}
+    rank_name = findings.job.rank_name
+    finding = memory_named(bound.finding, rank_name)
+    gains = [
+        gain for gain in bound.gains if rank_name == "GPUs" or gain.resource_class not in _OF_GPUS or gain.gain > 0
+    ]
     return PageSection(
         anchor="bound",
         title="What bounds it",
         short="Bound",
-        lede=f"The run repeated with one class 10 % better at a time, all else equal. {bound.finding}",
+        lede=f"The run repeated with one class 10 % better at a time, all else equal. {finding}",
         body=_card("joint-chart", "By part of an iteration") + _card("gains-chart", "By resource"),
         payload={
-            "joint": _bars(bound.joint, joint, [bound.bounding]),
-            "bound": _bars(bound.gains, SINGLE_CLASSES, bound.spread or [bound.bounding]),
+            "joint": _named(_bars(bound.joint, joint, [bound.bounding]), rank_name),
+            "bound": _named(_bars(gains, SINGLE_CLASSES, bound.spread or [bound.bounding]), rank_name),
         },
     )
+
+
+def _named(bars: list[dict[str, Any]], rank_name: str) -> list[dict[str, Any]]:
+    """The bars with the memory of ranks by its name."""
+    return [bar | {key: memory_named(bar[key], rank_name) for key in ("name", "words")} for bar in bars]
 
 
 def levers_section(levers: Levers) -> PageSection:

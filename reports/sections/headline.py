@@ -8,7 +8,7 @@ from inputs.quantities import format_quantity
 from reports.findings import RunFindings, hidden_share, mean_shares
 from reports.interval_words import given_in_words, time_span, widest_in_words
 from reports.markup import Markup, options_marked, strong, terms, tile
-from reports.numbers import percent, picoseconds, rate_in_words, seconds, singular, usd
+from reports.numbers import counted, memory_named, percent, picoseconds, rate_in_words, seconds, singular, usd
 from simulator.analysis.breakdown import Breakdown
 from simulator.analysis.critical_path import CriticalPath
 
@@ -26,7 +26,7 @@ _IN_WORDS = {
 def headline(findings: RunFindings) -> Markup:
     """The one sentence to remember: the simulated job and its speed."""
     job, rate = findings.job, " ".join(rate_in_words(findings.throughput_per_s, findings.job.unit))
-    what = escape(f"{job.model} on {job.world_size:,} {job.rank_name}")
+    what = escape(f"{job.model} on {counted(job.world_size, job.rank_name)}")
     found = findings.interval
     span = "" if found is None else f" ({time_span(found.p10_s, found.p90_s)})"
     claim = strong("{} per iteration" + span + ", {}.", seconds(findings.iteration.seconds), rate)
@@ -35,7 +35,7 @@ def headline(findings: RunFindings) -> Markup:
 
 def sentences(findings: RunFindings) -> tuple[Markup, ...]:
     """The bound, the advice, the largest parts of the time, and the longest wait on the critical path."""
-    claim, colon, rest = findings.bound.finding.partition(":")
+    claim, colon, rest = memory_named(findings.bound.finding, findings.job.rank_name).partition(":")
     return (
         strong(f"{{}}{colon}{rest}", claim),
         *_advice(findings),

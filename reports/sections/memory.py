@@ -19,8 +19,8 @@ _NONE = '<p class="none">No estimate.</p>'
 
 
 def memory_section(findings: RunFindings) -> PageSection:
-    """A bar of the fullest and of the mean rank, and a table of the items, for each tier."""
-    tiers = findings.memory
+    """A bar of the fullest and of the mean rank, and a table of the items, for each tier that holds anything."""
+    tiers = [tier for tier in findings.memory if tier.name == "hbm" or tier.used_bytes.any()]
     return PageSection(
         anchor="memory",
         title="Memory",

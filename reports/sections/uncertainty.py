@@ -35,12 +35,12 @@ def _row(source: Mapping[str, Any]) -> TableRow:
     of_class = "all of it" if source["class"] == "whole" else source["class"]
     return TableRow(
         (
-            source["key"],
+            Cell(source["key"], style="key"),
             of_class,
             source["grade"],
             number(f"\N{PLUS-MINUS SIGN}{percent(source['sigma'])}", source["sigma"]),
             number(percent(source["share"]), source["share"], share=100.0 * source["share"]),
-            Cell(source["reason"], style="wide"),
-            Cell(source["measure"], style="wide"),
+            Cell(source["reason"], style="prose"),
+            Cell(source["measure"], style="prose"),
         )
     )

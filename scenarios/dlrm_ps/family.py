@@ -157,7 +157,7 @@ class DlrmPsFamily:
         return {
             "Trainers": f"{section.training_ranks(resolved.world_size)}, {section.threads} threads each",
             "Servers": f"{section.sparse_servers} of tables, {section.dense_servers} of dense parameters, "
-            f"{section.readers} readers",
+            f"{section.readers} reader{'s' * (section.readers != 1)}",
             "EASGD": f"every {section.sync_every} iterations",
             "Arithmetic": f"dense {precision.dense}, tables {precision.tables}",
         }

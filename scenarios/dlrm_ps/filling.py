@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from inputs.keys import KeyPath
 from inputs.yaml_lines import Document
+from scenarios.backend import BACKEND
 from scenarios.dlrm_ps.section import BATCH_PER_THREAD, PsScenario, PsSection
 from scenarios.family import Asked, Filled
 from workloads.dlrm.model.model import DlrmModel
@@ -19,6 +20,13 @@ def fill(asked: Asked[DlrmModel, PsScenario]) -> Filled[DlrmModel]:
     document, section = asked.document, asked.scenario.workload
     _check_machine(asked)
     _check_passes(document, section)
+    if asked.scenario.network.backend is not None:
+        raise document.error(
+            BACKEND,
+            "trainers and servers send messages by gRPC, not by a library of collectives",
+            given=asked.scenario.network.backend,
+            expected="no such key",
+        )
     _check_ranks(document, section, asked.world_size)
     trainers = section.training_ranks(asked.world_size)
     if trainers > 1 and not section.dense_servers:

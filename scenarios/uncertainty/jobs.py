@@ -49,7 +49,7 @@ def group_of_job(nodes: int, measured: int) -> str:
 def usage_of(prepared: Prepared, lowering: Lowering, analysis: Analysis) -> Usage:
     """Use of the machine by a run."""
     calls = [
-        CallUse(i.op, i.members, i.nodes, i.bytes, i.alone_s, i.algorithm)
+        CallUse(i.op, i.members, i.nodes, i.bytes, i.alone_s, i.algorithm, i.straight)
         for i in lowering.collectives
         if i.members > 1
     ]

@@ -14,6 +14,7 @@ from scenarios.uncertainty.constant import Constant, graded
 from scenarios.uncertainty.shares import (
     NORMAL_MEDIAN,
     fitted_constant,
+    measured_by,
     measured_nodes,
     measured_ops,
     share_of,
@@ -272,11 +273,8 @@ def _far_messages(cluster: Cluster, calls: Sequence[CallUse]) -> Constant:
 def _latency(cluster: Cluster, calls: Sequence[CallUse], keys: tuple[str, str], unmeasured: float) -> Constant:
     """Latencies of a library: fitted, checked by a small message, or as the library states them."""
     fit, nodes = cluster.fitted, max(call.nodes for call in calls)
-    name = {"all_to_all": "alltoall"}.get(calls[0].op, calls[0].op)
-    small = f"{name}_perf -b 8 -e 1M -f 2"
-    if cluster.collectives.nccl is None:
-        small = f"the OSU benchmark of {calls[0].op} up to 1 MiB"
-    measure = f"{small} on {nodes} node{'s' if nodes > 1 else ''}; dlrmsim calibrate collectives"
+    call = max(calls, key=lambda call: (call.op != "barrier", call.seconds))
+    measure = f"{measured_by(cluster, call, call.ranks, nodes, ('8', '1M'))} --out FILE"
     if fit is not None and nodes <= measured_nodes(cluster):
         return fitted_constant(keys[0], cluster, getattr(fit, keys[0].rpartition(".")[2]), measure)
     if fit is not None and 1 < measured_nodes(cluster) < nodes:

@@ -112,19 +112,41 @@ def measured_ops(cluster: Cluster, *, nodes: int) -> Sequence[str]:
     return [point.op for point in cluster.latency_points if (point.nodes == 1) is (nodes == 1)]
 
 
-def benchmarks_of(cluster: Cluster) -> str:
-    """Benchmarks that time the collectives of a cluster's library."""
-    return "OSU benchmarks" if cluster.collectives.nccl is None else "nccl-tests"
+MPI = ("cray_mpich", "intel_mpi", "mpich", "mvapich2", "open_mpi")
+"""Libraries that run programs of MPI."""
+
+NCCL_TESTS = {"all_to_all": "alltoall", "barrier": "all_reduce"}
+"""Names of nccl-tests that differ from the operation's; a barrier has none: that of a small all_reduce is nearest."""
+
+OSU = {
+    "all_reduce": "allreduce", "all_gather": "allgather", "all_to_all": "alltoall", "broadcast": "bcast",
+    "sendrecv": "latency",
+}  # fmt: skip
+"""Names of OSU micro-benchmarks that differ from the operation's."""
+
+
+def measured_by(cluster: Cluster, call: CallUse, ranks: int, nodes: int, sizes: tuple[str, str]) -> str:
+    """The run that measures a call on so many ranks, by the benchmark of the library that carries it.
+
+    Args:
+        sizes: smallest and largest message, with binary prefixes of one letter.
+    """
+    library, (low, high) = cluster.collectives, sizes
+    where = f"{nodes} node{'s' if nodes > 1 else ''}"
+    calibrated = f"dlrmsim calibrate collectives FILE.csv --cluster {cluster.name}"
+    if library.nccl is not None and not call.straight:
+        test = f"{NCCL_TESTS.get(call.op, call.op)}_perf -b {low} -e {high} -f 2"
+        start = f"{test} -g {ranks}" if nodes == 1 else f"mpirun -np {ranks} {test} -g 1"
+        return f"{start} > LOG; dlrmsim calibrate collectives LOG --cluster {cluster.name}"
+    if library.nccl is not None:
+        return f"{call.op} by messages between the hosts of {where}, {low} to {high}; {calibrated}"
+    if library.name in MPI:
+        return f"mpirun -np {ranks} osu_{OSU.get(call.op, call.op)} on {where}, {low} to {high}; {calibrated}"
+    return f"{call.op} by {library.name} on {where}, {low} to {high}; {calibrated}"
 
 
 def _measure(cluster: Cluster, call: CallUse, link: LinkClass) -> str:
-    """The nccl-tests line and the calibration that measure a share."""
+    """The run and the calibration that measure a share."""
     nodes = 1 if link == "near" else call.nodes
     ranks = min(call.ranks, cluster.node.ranks) if link == "near" else call.ranks
-    test = {"all_to_all": "alltoall"}.get(call.op, call.op)
-    if cluster.collectives.nccl is None:
-        return f"the OSU benchmark of {call.op} on {nodes} nodes; dlrmsim calibrate collectives"
-    start = f"{test}_perf -b 1K -e 4G -f 2 -g {ranks}"
-    if nodes > 1:
-        start = f"mpirun -np {ranks} {test}_perf -b 1K -e 4G -f 2 -g 1"
-    return f"{start} > LOG; dlrmsim calibrate collectives LOG --cluster {cluster.name} --out FILE"
+    return f"{measured_by(cluster, call, ranks, nodes, ('1K', '4G'))} --out FILE"

@@ -21,6 +21,7 @@ class CallUse:
         bytes: nccl-tests' size.
         seconds: duration on an idle machine.
         algorithm: name of its algorithm.
+        straight: messages of a program of its own between a root and the others, such as gRPC's: no library's call.
     """
 
     op: CollectiveOp
@@ -29,6 +30,7 @@ class CallUse:
     bytes: float
     seconds: float
     algorithm: str = "ring"
+    straight: bool = False
 
     @property
     def local_size(self) -> int:

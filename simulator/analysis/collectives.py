@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from simulator.analysis.window import measured_window, record_of
 from simulator.engine.records import EngineRun, GroupTimes
 from simulator.lowered import PS_PER_S
-from simulator.operators import CollectiveCall, CollectiveOp, busbw_factor
-from simulator.program import IntArray, Program, TaskGraph
+from simulator.operators import CollectiveCall, CollectiveOp, FloatArray, busbw_factor
+from simulator.program import IntArray, Program, SequencedCall, TaskGraph, sequenced_calls
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class CollectiveRow:
         algorithm: name of the algorithm that carried it, empty when unknown.
         instances: communicators of that name these ranks are in.
         ranks: members of the largest of them.
-        bytes: nccl-tests' size, the mean over ranks when it is uneven.
+        bytes: nccl-tests' size, the mean over ranks when it is uneven; of ranks that only receive, what they receive.
         bytes_max: the largest rank's.
         duration_s: time from the rank's arrival to its end.
         waiting_s: the part before the last member's arrival.
@@ -71,14 +71,15 @@ def collective_table(
 
     Args:
         graph: the programs, in the run's group order, and their communicators.
-        algorithms: name of the algorithm of each collective task, by task name.
+        algorithms: name of the algorithm of each collective, by the name of its first caller's task.
         iteration: a recorded iteration; default: the one of `measured_window`. Its tasks are taken whole.
     """
     record = record_of(result, measured_window(result).iteration if iteration is None else iteration)
+    whole = {(c.program, c.task): sequenced for sequenced in sequenced_calls(graph) for c in sequenced.callers}
     return tuple(
-        row
-        for program, times in zip(graph.programs, record.groups, strict=True)
-        for row in _rows(program, times, graph.communicators, algorithms or {})
+        _row(graph, (number, task), whole[number, task], membership, times, algorithms or {})
+        for number, (program, times) in enumerate(zip(graph.programs, record.groups, strict=True))
+        for task, membership in _calls(program, graph.communicators)
     )
 
 
@@ -101,25 +102,32 @@ def _membership(program: Program, instance_of: IntArray) -> _Membership | None:
     return _Membership(own >= 0, len(numbers), int(sizes[numbers].max()))
 
 
-def _rows(
-    program: Program, times: GroupTimes, communicators: Mapping[str, IntArray], algorithms: Mapping[str, str]
-) -> Iterator[CollectiveRow]:
+def _calls(program: Program, communicators: Mapping[str, IntArray]) -> Iterator[tuple[int, _Membership]]:
+    """Tasks of a program that are collectives in which its ranks take part."""
     memberships = {name: _membership(program, instance_of) for name, instance_of in communicators.items()}
     for task, call in enumerate(program.work):
         if isinstance(call, CollectiveCall) and (membership := memberships[call.communicator]) is not None:
-            row = _row(program, task, call, membership, times)
-            yield replace(row, algorithm=algorithms.get(row.task, ""))
+            yield task, membership
 
 
 def _row(
-    program: Program, task: int, call: CollectiveCall, membership: _Membership, times: GroupTimes
+    graph: TaskGraph,
+    caller: tuple[int, int],
+    sequenced: SequencedCall,
+    membership: _Membership,
+    times: GroupTimes,
+    algorithms: Mapping[str, str],
 ) -> CollectiveRow:
-    """The row of one task, its algorithm still empty."""
+    """The row of one task; ``caller`` is the numbers of its program and of the task."""
+    program, task = graph.programs[caller[0]], caller[1]
+    [call] = [c.call for c in sequenced.callers if c.program == caller[0]]
     takes_part = membership.takes_part
     waiting_ps = times.waiting_ps[task, takes_part]
     duration_ps = times.end_ps[task, takes_part] - times.start_ps[task, takes_part]
     transfer_s = _spread(duration_ps - waiting_ps)
-    sizes = np.broadcast_to(np.asarray(call.bytes, dtype=np.float64), takes_part.shape)[takes_part]
+    sizes = _on_ranks(call.bytes, program)[takes_part]
+    if call.op == "all_to_all" and not sizes.any():
+        sizes = _received(graph, sequenced)[program.ranks][takes_part]
     algbw = float(sizes.mean()) / transfer_s.mean if transfer_s.mean > 0 else None
     return CollectiveRow(
         group=program.name,
@@ -127,7 +135,7 @@ def _row(
         section=program.sections[task],
         op=call.op,
         communicator=call.communicator,
-        algorithm="",
+        algorithm=algorithms.get(sequenced.task, ""),
         instances=membership.instances,
         ranks=membership.ranks,
         bytes=float(sizes.mean()),
@@ -138,6 +146,31 @@ def _row(
         algbw_bytes_per_s=algbw,
         busbw_bytes_per_s=None if algbw is None else algbw * busbw_factor(call.op, membership.ranks),
     )
+
+
+def _on_ranks(amount: object, program: Program) -> FloatArray:
+    """An amount of a call for each rank of a program ``[P]``."""
+    return np.broadcast_to(np.asarray(amount, dtype=np.float64), (len(program.ranks),))
+
+
+def _received(graph: TaskGraph, sequenced: SequencedCall) -> FloatArray:
+    """Bytes that each rank receives in an all_to_all without shares of peers, own part included ``[world_size]``.
+
+    All members of an instance send to a rank by its weight, evenly where none has one.
+    """
+    sent, weights = np.zeros(len(sequenced.instance)), np.ones(len(sequenced.instance))
+    for caller in sequenced.callers:
+        program, call = graph.programs[caller.program], caller.call
+        sent[program.ranks] = _on_ranks(call.bytes, program)
+        if call.receive_weights is not None:
+            weights[program.ranks] = _on_ranks(call.receive_weights, program)
+    received = np.zeros(len(sequenced.instance))
+    for instance in np.unique(sequenced.instance[sequenced.instance >= 0]):
+        members = sequenced.instance == instance
+        whole = weights[members].sum()
+        shares = weights[members] / whole if whole > 0.0 else 1.0 / members.sum()
+        received[members] = sent[members].sum() * shares
+    return received
 
 
 def _spread(times_ps: IntArray) -> RankSpread:

@@ -182,4 +182,5 @@ def _info(sequenced: SequencedCall, sizes: Amount | None, slowest: tuple[Call, T
         instances=len(np.unique(sequenced.instance[members])),
         alone_s=_slowest_s(timed),
         phases=tuple((float(stage.latency_s.max()), float(stage.work.seconds.max())) for stage in timed.stages),
+        straight=sequenced.call.root is not None,
     )

@@ -24,6 +24,7 @@ class CollectiveInfo:
         instances: number of instances that run it.
         alone_s: duration of the slowest instance on an idle machine, seconds.
         phases: latency and work of each phase of that instance, seconds.
+        straight: messages straight between a root and the others, outside the library.
     """
 
     task: str
@@ -37,6 +38,7 @@ class CollectiveInfo:
     instances: int
     alone_s: float
     phases: tuple[tuple[float, float], ...]
+    straight: bool = False
 
     @property
     def moving_s(self) -> float:

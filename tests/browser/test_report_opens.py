@@ -1,6 +1,7 @@
 """The page of a run in a real Chromium: it opens offline without a complaint and its timeline answers."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,10 @@ import dlrmsim
 from reports.run_report import render_run
 from reports.scaling_report import render_scaling
 from reports.scaling_study import ScalingPoint, ScalingStudy
+from scenarios.uncertainty.conformal import Quantiles
+from scenarios.uncertainty.constant import Constant
+from scenarios.uncertainty.interval import interval, sources_of
+from scenarios.uncertainty.machine import Weighted
 from tests.page_visits import CANVAS, Visit
 from tests.reports_sample import sample_findings
 from tests.trace_files import two_ranks, write_ranks
@@ -74,6 +79,20 @@ def wait_for_ranks(visit: Visit, expected: list[str]) -> None:
 def test_it_opens_offline_without_a_complaint(visit):
     assert visit.complaints == []
     assert visit.requests == []
+
+
+def test_the_table_of_uncertain_constants_is_not_cut_off(context, tmp_path):
+    """Its columns fit, also with long keys and sentences."""
+    key, words = "cluster.node.cpu.rates.memory_bytes_per_s_of_sockets", "a sentence with many words " * 5
+    behind = {"NIC": [Weighted(1.0, Constant(key, "assumed", 0.3, words, words))]}
+    found = interval(1.0, sources_of({"NIC": 0.6}, behind, []), "one node", Quantiles(-1.28, 1.28, 100))
+    file = tmp_path / "run.html"
+    file.write_text(render_run(replace(sample_findings(WORLD_SIZE), interval=found)), encoding="utf-8")
+    page = context.new_page()
+    Visit(page).open(file)
+    table = "document.querySelector('#uncertainty .scroll')"
+    assert page.evaluate(f"{table}.scrollWidth") <= page.evaluate(f"{table}.clientWidth")
+    page.close()
 
 
 def test_every_section_and_chart_is_drawn(visit):

@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import dlrmsim
+from dlrmsim.catalogs import list_names
 from dlrmsim.cli import main
 from scenarios.family import FAMILIES
 from scenarios.resolve import load_scenario
@@ -87,6 +88,26 @@ def test_a_key_of_another_kind_names_the_kinds_that_have_it(toy, capsys, text, p
     for part in (f"mixed.yaml:{place}", key, words, "expected"):
         assert part in message
     assert not Path("runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("scenario", "model", "words"),
+    [
+        ("ps_async_a", "resnet50", "unknown model; resnet50 is a model of workload.kind convnet; given"),
+        ("zionex_a_128", "vgg16", "unknown model; vgg16 is a model of workload.kind convnet; given"),
+        ("tf_resnet50", "zionex_a", "no such network; zionex_a is a model of workload.kind dlrm and dlrm_ps; given"),
+    ],
+)
+def test_a_model_of_another_kind_names_the_kinds_that_have_it(capsys, scenario, model, words):
+    message = refused(capsys, "run", scenario, "--set", f"workload.model={model}", "--check")
+    assert words in message
+    assert "did you mean" not in message
+
+
+def test_models_of_every_kind_are_listed():
+    """Names that `list` prints load as models of the kind in their description."""
+    assert "workload.kind convnet" in list_names("networks")["networks"]["resnet50"]
+    assert load_scenario("tf_resnet50").model.name in list_names("networks")["networks"]
 
 
 def test_a_misspelt_key_is_still_unknown(toy, capsys):

@@ -79,7 +79,7 @@ def test_the_bound_is_told_by_runs_of_sizes(study):
 def test_a_study_without_any_result_still_is_a_page(study):
     empty = ScalingStudy("s", "A", "ZionEX", "strong", [p for p in study.points if p.status != "ok"])
     page = render_scaling(empty)
-    assert "none of the 1 sizes ran" in page
+    assert "none of 1 size ran" in page
     assert NEEDS in page
 
 
@@ -104,7 +104,7 @@ def test_the_headline_of_lines_names_the_fastest_at_the_last_size(lines):
 
 def test_findings_of_lines_name_the_fastest_along_the_axis_and_the_gaps_of_each(lines):
     told = [re.sub("<.*?>", "", finding.html) for finding in findings(lines)]
-    assert told[0] == "Fastest: b at 16 GPUs; a from 32 to 64 GPUs."
+    assert told[0] == ("Fastest: b at 16 GPUs; a and b, equal within the interval at 32 GPUs; a at 64 GPUs.")
     assert "b: No result at 8 GPUs: see the table for the reasons." in told
 
 
@@ -131,3 +131,16 @@ def test_a_warning_of_some_lines_has_their_names(lines):
     assert warnings_of(replace(lines, points=some)) == ["b: host: assumed (at 16, 32, 64 GPUs)"]
     every = [replace(p, warnings=(text,)) for p in lines.results]
     assert warnings_of(replace(lines, points=every)) == ["host: assumed (at 16, 32, 64 GPUs)"]
+
+
+def test_lines_whose_difference_is_below_the_interval_are_equal_within_it(lines):
+    """The fastest may be as slow as the other, or slower: it is not named alone."""
+    near = [replace(p, throughput_p10_per_s=0.2 * p.throughput_per_s) if p.status == "ok" else p for p in lines.points]
+    unsure = replace(lines, points=near)
+    assert "a and b, equal within the interval" in words(unsure)
+    told = re.sub("<.*?>", "", findings(unsure)[0].html)
+    assert told == (
+        "Fastest: b and a, equal within the interval at 16 GPUs; a and b, equal within the interval from 32 to 64 GPUs."
+    )
+    sure = [replace(p, throughput_p10_per_s=0.9 * p.throughput_per_s) if p.status == "ok" else p for p in lines.points]
+    assert "equal" not in words(replace(lines, points=sure))

@@ -2,8 +2,9 @@
 
 from dataclasses import replace
 
+from reports.numbers import counted
 from reports.scaling_study import ScalingPoint, ScalingStudy
-from reports.tables import scaling_report, validation_report
+from reports.tables import _errors, scaling_report, validation_report
 from reports.text_table import TextTable
 
 WARNING = "network: messages, which nobody measured (3 tasks, {} % of the task time)"
@@ -72,16 +73,33 @@ def test_samples_have_a_price_where_gpus_have_one():
     assert "$" not in text_of(scaling_report(study(point(2, 0.4)), remedies=False)[0])
 
 
+def test_one_thing_is_not_named_in_the_plural():
+    assert [counted(number, "sockets") for number in (0, 1, 2, 1024)] == [
+        "0 sockets",
+        "1 socket",
+        "2 sockets",
+        "1,024 sockets",
+    ]
+    assert study(point(2, 0.4)).at("1") == "1 GPU"
+
+
+def test_statistics_of_a_single_case_are_its_error():
+    errors = dict.fromkeys(("mape_pct", "median_pct", "geomean_pct"), 4.0) | {"bias_pct": -4.0, "worst_pct": -4.0}
+    assert _errors(1, "cases", "recalled", errors) == "1 case recalled: error -4.0 %"
+    assert "mape" in _errors(2, "cases", "recalled", errors)
+
+
 def test_validation_shows_bands_signed_errors_and_what_was_left_out():
     case = {"id": "a", "metric": "time_s", "measured": 1.0, "predicted": 1.1, "error_pct": 10.0, "grade": "read"}
     case |= {"role": "validation", "inputs": {}}
+    ratio = {**case, "id": "c", "metric": "throughput_samples_per_s", "ratio": True, "title": "8 GPUs over 1"}
     band = {**case, "id": "b", "measured": {"low": 1.0, "high": 2.0}, "error_pct": None, "hit": True}
     errors = dict.fromkeys(("mape_pct", "median_pct", "geomean_pct", "bias_pct", "worst_pct"), 10.0)
     nothing = dict.fromkeys(errors)
     effect = {"title": "FP16 tables", "before": 1.0, "after": 1.3, "gain": 1.3, "published_gain": 1.2, "helps": True}
     suite = {
         "suite": "zionex",
-        "cases": [case, band],
+        "cases": [case, band, ratio],
         **errors,
         "memory_cases": nothing,
         "calibration_cases": nothing,
@@ -99,7 +117,10 @@ def test_validation_shows_bands_signed_errors_and_what_was_left_out():
         "+10.0 %",
         "1 to 2",
         "hit",
-        "1 of 1 bands hit",
+        "1 of 1 band hit",
+        "2 cases with a source that was read: mape +10.0 %",
+        "8 GPUs over 1",
+        "ratio of throughput_samples_per_s",
         "mape +10.0 %",
         "4,096",
         "1.30",
@@ -109,4 +130,4 @@ def test_validation_shows_bands_signed_errors_and_what_was_left_out():
         "input-bound",
     ):
         assert expected in text
-    assert "0 recalled cases, apart from the mean: none" in text
+    assert "0 cases recalled, apart from the mean: none" in text

@@ -38,14 +38,14 @@ def test_what_is_no_list_of_sizes_is_refused(over: str) -> None:
 def test_weak_keeps_the_local_batch_and_strong_the_global_one() -> None:
     batches = {}
     for scaling in ("weak", "strong"):
-        rows = run_sweep(plan_sweep("mlperf_dlrm_v1", "nodes=1,2", scaling, SMALL), one_after_the_other)
+        rows = run_sweep(plan_sweep("mlperf_dlrm_v1", "nodes=1,2", scaling, SMALL[:2]), one_after_the_other)
         batches[scaling] = [(row["local_batch_size"], row["global_batch_size"]) for row in rows]
     assert batches == {"weak": [(8192, 65536), (8192, 131072)], "strong": [(8192, 65536), (4096, 65536)]}
 
 
 def test_more_ranks_than_samples_are_an_error_before_anything_runs() -> None:
-    with pytest.raises(InputError, match="fewer samples than the 24 ranks"):
-        plan_sweep("zionex_i_128", "nodes=1,3", "strong", ["workload.global_batch_size=20", "nodes=1"])
+    with pytest.raises(InputError, match="fewer samples than the 136 ranks"):
+        plan_sweep("zionex_i_128", "nodes=1,17", "strong", ["workload.global_batch_size=130"])
 
 
 def test_sizes_that_do_not_fit_are_rows_with_numbers_and_the_others_go_on() -> None:
@@ -68,7 +68,7 @@ def test_fit_makes_model_a_run_on_every_size() -> None:
 
 
 def test_rows_come_by_size_whatever_order_they_were_done_in() -> None:
-    plan = plan_sweep("mlperf_dlrm_v1", "nodes=1,2", "weak", SMALL)
+    plan = plan_sweep("mlperf_dlrm_v1", "nodes=1,2", "weak", SMALL[:2])
 
     def backwards(function, points):
         for position in reversed(range(len(points))):

@@ -95,7 +95,7 @@ def test_the_size_else_the_last_numbers_are_the_axis_and_the_other_keys_make_lin
         (["a=x,,y"], "a: an empty value"),
         (["a=x,y,x"], "a: a value stands twice; given 'x'"),
         (["a=1,1.0"], "a: a value stands twice; given '1.0'"),
-        (["nodes=1", "a=x", " nodes =2"], "nodes: the key is swept twice"),
+        (["nodes=1", "a=x", " nodes =2"], "nodes: the key is swept twice; given ' nodes =2'"),
         (["nodes=1", "world_size=2"], "two keys of the size"),
         (["nodes=4,2"], "not a list of ascending sizes"),
         (["nodes=1.5,2"], "not a list of ascending sizes"),
@@ -126,6 +126,12 @@ def test_a_value_that_is_wrong_by_itself_ends_the_sweep_before_it_runs(
         plan_sweep(scenario, over)
 
 
+@pytest.mark.parametrize("setting", ["nodes=4", " nodes = 1"])
+def test_a_key_that_is_swept_and_set_is_refused(setting: str) -> None:
+    with pytest.raises(InputError, match=r"^--set .*nodes: the key is swept, too"):
+        plan_sweep("mlperf_dlrm_v1", "nodes=1,2", settings=["precision.dense=fp32", setting])
+
+
 def test_scaling_without_an_effect_is_refused() -> None:
     with pytest.raises(InputError, match="--scaling: has no effect where neither nodes nor world_size is swept"):
         plan_sweep("mlperf_dlrm_v1", "precision.dense=fp16,fp32", "weak")
@@ -135,7 +141,7 @@ def test_scaling_without_an_effect_is_refused() -> None:
 
 def test_a_swept_batch_is_the_batch_at_every_size() -> None:
     over = ["nodes=1,2", "workload.global_batch_size=32768,65536"]
-    plan = plan_sweep("mlperf_dlrm_v1", over, settings=SMALL)
+    plan = plan_sweep("mlperf_dlrm_v1", over, settings=["cluster=dgx_a100_80"])
     batches = [[s for s in point.settings if s.startswith("workload.global")][-1] for point in plan.points]
     assert batches == [f"workload.global_batch_size={batch}" for batch in (32768, 32768, 65536, 65536)]
     assert plan.scaling is None

@@ -3,6 +3,7 @@
 import math
 import re
 from dataclasses import replace
+from typing import get_args
 
 import pytest
 
@@ -18,10 +19,11 @@ from scenarios.uncertainty.constant import SIGMA, Constant, graded
 from scenarios.uncertainty.framework import residual_of
 from scenarios.uncertainty.interval import elasticities, interval, sources_of
 from scenarios.uncertainty.machine import VERSIONS_LARGE, VERSIONS_SMALL, Weighted
-from scenarios.uncertainty.shares import NORMAL_MEDIAN, PER_DOUBLING_INSIDE, share_of
+from scenarios.uncertainty.shares import NORMAL_MEDIAN, PER_DOUBLING_INSIDE, measured_by, share_of
 from scenarios.uncertainty.usage import CallUse
 from simulator.analysis.bound import Gain
 from simulator.network.calibration import calibrate
+from simulator.operators import CollectiveOp
 from workloads.graph.framework import FRAMEWORKS, load_framework
 
 NORMAL = Quantiles(-1.28, 1.28, 100)
@@ -202,9 +204,22 @@ def test_latencies_between_nodes_of_a_fit_inside_a_node_are_assumed(name):
 def test_collectives_of_mpi_are_not_measured_by_nccl_tests():
     (interval_,) = dlrmsim.collective("piz_daint_mpi", op="all_to_all", ranks=64, sizes="1KiB").intervals[0]
     measures = " ".join(source.constant.measure for source in interval_.sources)
-    assert "OSU" in measures
+    assert "osu_alltoall" in measures
     assert "nccl" not in measures
     assert "_perf" not in measures
+
+
+@pytest.mark.parametrize("op", get_args(CollectiveOp))
+@pytest.mark.parametrize("cluster", ["dgx_h100", "piz_daint_mpi", "cpu_servers_25gbe", "xeon_8280_opa"])
+@pytest.mark.parametrize("straight", [False, True])
+def test_a_benchmark_of_a_call_exists_and_is_one_of_the_library_that_carries_it(op, cluster, straight):
+    """nccl-tests time NCCL alone and have no barrier; OSU benchmarks time MPI; messages of a server are neither's."""
+    machine = load_cluster(cluster)
+    words = measured_by(machine, CallUse(op, 64, 8, 1e6, 1e-3, straight=straight), 64, 8, ("8", "1M"))
+    assert "barrier_perf" not in words
+    assert ("_perf " in words) is (cluster == "dgx_h100" and not straight)
+    assert ("osu_" in words) is (cluster == "piz_daint_mpi")
+    assert f"dlrmsim calibrate collectives {'LOG' if '_perf ' in words else 'FILE.csv'} --cluster {cluster}" in words
 
 
 def test_the_sentence_on_the_widest_constants_has_their_parts_and_no_more():

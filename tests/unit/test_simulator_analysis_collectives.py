@@ -64,3 +64,22 @@ def test_nothing_is_divided_by_a_transfer_that_takes_no_time():
 
 def test_a_communicator_without_this_groups_ranks_gives_no_row():
     assert table(CollectiveCall("all_gather", "pair", 8), [(0, 0), (0, 0)], [-1, -1]) == ()
+
+
+def test_a_group_that_only_receives_has_the_bytes_and_the_algorithm_of_the_message():
+    """Rank 0 receives a third of the 900 B that rank 2 sends, rank 1 two thirds; both sides say so."""
+
+    def side(name, ranks, call):
+        builder = ProgramBuilder(name, ranks, ["comm"])
+        builder.task(name, "comm", call)
+        return builder.build()
+
+    receivers = CollectiveCall("all_to_all", "served", np.zeros(2), receive_weights=np.array([1.0, 2.0]))
+    sender = CollectiveCall("all_to_all", "served", np.array([900.0]), receive_weights=np.zeros(1))
+    programs = (side("receive", [0, 1], receivers), side("send", [2], sender))
+    graph = TaskGraph(programs, {"served": np.zeros(3, dtype=np.int64)})
+    times = [group_times([[(0, 100 * NS)]] * len(program.ranks)) for program in programs]
+    received, sent = collective_table(graph, hand_run(programs, [times]), algorithms={"receive": "linear"})
+    assert (received.bytes, received.bytes_max, sent.bytes) == (450.0, 600.0, 900.0)
+    assert received.algbw_bytes_per_s == pytest.approx(4.5e9)
+    assert received.algorithm == sent.algorithm == "linear"

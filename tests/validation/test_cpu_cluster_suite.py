@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ import yaml
 from dlrmsim.verbs.validate import validate
 from validation.fits.framework_fit import calibration_of, fit_framework
 from validation.suites.predict import SuiteJob, inputs_of
-from validation.suites.suite import load_suite
+from validation.suites.suite import SUITES, load_suite
 from workloads.graph.framework import load_framework
 
 MEASURED = Path(__file__).parents[3] / "shared" / "measured" / "cpu_cluster_dlrm.yaml"
@@ -73,3 +74,13 @@ def test_the_rule_picks_iteration_times_on_at_most_8_ranks_whose_source_was_seen
         case.id: suite.role(inputs_of(jobs[case.id].resolved(), jobs[case.id]) | case.inputs) for case in suite.cases
     }
     assert {name for name, role in roles.items() if role == "calibration"} == {"K01", "K02", "M01"}
+
+
+def test_no_claim_is_counted_twice():
+    """One prediction, or ratio of two, stands in one shipped suite only."""
+    found = defaultdict(set)
+    for name in SUITES.names():
+        for case in load_suite(name)[1].cases:
+            runs = (case.scenario, sorted(case.set.items(), key=str), case.other_run, case.metric)
+            found[str(runs)].add(name)
+    assert {key: suites for key, suites in found.items() if len(suites) > 1} == {}

@@ -28,6 +28,7 @@ def ratio_case(suite: Suite, asked: CollectiveRatio) -> dict[str, Any]:
         "id": asked.id,
         "role": suite.role(inputs),
         "grade": asked.grade,
+        **({"title": asked.title} if asked.title else {}),
         "inputs": inputs,
         "metric": "time ratio",
         "unit": asked.unit,

@@ -104,6 +104,8 @@ def _case(suite: Suite, case: Case, predictions: Mapping[SuiteJob, Prediction]) 
         "id": case.id,
         "role": suite.role(prediction.inputs | case.inputs),
         "grade": case.grade,
+        **({"title": case.title} if case.title else {}),
+        **({} if case.other_run is None else {"ratio": True}),
         "inputs": prediction.inputs,
         "metric": case.metric,
         "unit": case.unit,

@@ -119,15 +119,13 @@ SERVERS = (
     "workload.readers=1",
 )
 WORSE = [
-    ("tf_alexnet", ("nodes=4", "workload.strategy=grpc_ps"), "workload.servers=4"),
-    ("tf_alexnet", ("nodes=4", "workload.strategy=grpc_ps"), "workload.strategy=horovod_nccl"),
+    ("tf_alexnet", ("nodes=2", "workload.strategy=grpc_ps"), "workload.strategy=horovod_nccl"),
     ("cpu_dlrm_small", ("world_size=2", "workload.embedding_update=reference"), "workload.embedding_update=race_free"),
     ("cpu_dlrm_small", ("world_size=4", "workload.exchange=scatter_list"), "workload.exchange=all_to_all"),
     ("cpu_dlrm_small", ("world_size=4", "network.backend=mpi"), "network.backend=ccl"),
     ("cpu_dlrm_small", ("world_size=2", "network.communication_cores=8"), "network.communication_cores=1"),
     ("ps_async_a", (*SERVERS, "workload.threads=10"), "workload.threads=40"),
     ("ps_async_a", SERVERS, "workload.sparse_servers=2"),
-    ("ps_async_a", SERVERS, "workload.placement=lookups"),
 ]
 """Scenarios with a setting that costs time, and the lever that takes it back."""
 

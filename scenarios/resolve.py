@@ -112,7 +112,7 @@ def changed(resolved: ResolvedScenario, settings: Sequence[str]) -> ResolvedScen
 def asked_again(resolved: ResolvedScenario, settings: Sequence[str]) -> ResolvedScenario:
     """The scenario of the same file with further ``KEY=VALUE`` settings; raises as `load_scenario`.
 
-    Defaults that depend on a changed key are filled anew, which `changed` does not do.
+    Defaults that depend on a changed key follow it, which `changed` does not do.
     """
     return _resolved(resolved.document, settings)
 

@@ -26,7 +26,7 @@ class Analysis:
     """Results of a run.
 
     Attributes:
-        breakdown: of all ranks.
+        breakdown: mean over all ranks.
         ranks: chosen among those that train.
         roles: breakdown of the ranks of each role, those that train first; empty where all do the same.
     """

@@ -30,6 +30,9 @@ Constant: TypeAlias = Literal[
 """Quantities that a fit may set; none of them knows a number of GPUs, a vendor or a batch."""
 
 
+FactorName: TypeAlias = Literal["elementwise_factor", "embedding_factor", "interaction_factor", "overhead_factor"]
+
+
 class Fit(Strict):
     """Results of ``dlrmsim calibrate framework``.
 
@@ -100,6 +103,9 @@ class Framework(Strict):
         elementwise_factor: memory traffic of element-wise kernels over what the generator counts, one pass for each
             activation, cast and permutation.
         embedding_factor: time of lookups and updates on the device over that of one table-batched kernel each.
+        interaction_factor: memory traffic of the products of the dot interaction over what is counted.
+        index_backward_s: device time of the gradient of the gather of a product, for each product that is kept: index
+            kernels that add (PyTorch's indexing_backward) instead of a pass over memory.
         iteration_s: time per iteration in which the device waits for the host: synchronisation, launch of a graph.
         table_s: time per feature that a rank looks up, forward and update, in which the device waits for launches:
             kernels of its own beside its memory traffic.
@@ -142,17 +148,19 @@ class Framework(Strict):
     interaction_kernel: Graded[InteractionKernel] | None = None
     elementwise_factor: Graded[Factor] | None = None
     embedding_factor: Graded[Factor] | None = None
+    interaction_factor: Graded[Factor] | None = None
+    index_backward_s: Graded[HostTime] | None = None
     iteration_s: Graded[Annotated[float, Quantity("s", 0.0, 3600.0)]] | None = None
     table_s: Graded[HostTime] | None = None
     feature_s: Graded[HostTime] | None = None
     fit: Fit | None = None
 
-    def seconds(self, name: Literal["iteration_s", "table_s", "feature_s"]) -> float:
+    def seconds(self, name: Literal["iteration_s", "table_s", "feature_s", "index_backward_s"]) -> float:
         """A time, 0 where the profile has none."""
         found: Graded[float] | None = getattr(self, name)
         return 0.0 if found is None else found.value
 
-    def factor(self, name: Literal["elementwise_factor", "embedding_factor", "overhead_factor"]) -> float:
+    def factor(self, name: FactorName) -> float:
         """A factor on memory traffic or host time, 1 where the profile has none."""
         found: Graded[float] | None = getattr(self, name)
         return 1.0 if found is None else found.value

@@ -30,6 +30,7 @@ from simulator.operators import (
     EmbeddingLookup,
     EmbeddingUpdate,
     HostWork,
+    Interaction,
     Marker,
     Work,
     touched_bytes,
@@ -122,6 +123,7 @@ class Recorder(PassBuilder):
         self._plain = framework.plain_alone and len(ranks) == 1
         self._copied = copied
         self._elementwise = framework.factor("elementwise_factor") if own else 1.0
+        self._interaction = framework.factor("interaction_factor") if own else 1.0
         self._embedding = framework.factor("embedding_factor") if own else 1.0
         self._cuda_graph = "none" if on_host else cuda_graph
         self._graph: int | None = None
@@ -176,8 +178,8 @@ class Recorder(PassBuilder):
 
     def _scaled(self, work: Work) -> Work:
         """The work as the framework's kernels do it."""
-        if isinstance(work, Elementwise) and self._elementwise != 1.0:
-            factor = self._elementwise
+        factor = self._elementwise if isinstance(work, Elementwise) else self._interaction
+        if isinstance(work, Elementwise | Interaction) and factor != 1.0:
             return replace(work, read_bytes=factor * work.read_bytes, write_bytes=factor * work.write_bytes)
         if isinstance(work, EmbeddingLookup | EmbeddingUpdate):
             return replace(work, factor=self._embedding)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from simulator.operators import Copy, Elementwise, Interaction, Marker
+from simulator.operators import Category, Copy, Elementwise, Interaction, Marker, Measured
 from workloads.dlrm.iteration.dot_on_host import record_dot_backward_on_host, record_dot_on_host
 from workloads.dlrm.iteration.job import Job
 from workloads.graph.recorder import Recorder
@@ -57,7 +57,9 @@ def record_dot_backward(recorder: Recorder, job: Job) -> None:
         recorder.kernel("interaction_backward", whole, section=section)
         return
     product = _product_bytes(job)
-    gather = Elementwise(outputs, product)
+    each_s = job.settings.framework.seconds("index_backward_s")
+    kept = outputs / job.element_bytes
+    gather = Measured(each_s * kept, Category.COMPUTE, "index backward") if each_s else Elementwise(outputs, product)
     recorder.kernel("interaction_gather_backward", gather, section=section, operators=["IndexBackward"])
     products = Interaction(flops, 2 * (product + inputs), 2 * inputs, job.precision)
     recorder.kernel("interaction_backward", products, section=section, launches=2)

@@ -167,6 +167,15 @@ def kernel_groups(groups: Iterable[Mapping[str, Any]]) -> TextTable:
     return made
 
 
+def overheads_by_operator(rows: Iterable[Mapping[str, Any]]) -> TextTable:
+    """Medians of host overheads, a row per operator or call and part."""
+    made = TextTable().words("operator or call", "part").numbers("median", "times", "left out")
+    for row in rows:
+        median = f"{1e6 * row['seconds']:.1f} us"
+        made.add_row(row["name"], row["part"].upper(), median, str(row["kept"]), str(row["left_out"]))
+    return made
+
+
 def _cases(suite: Mapping[str, Any]) -> TextTable:
     made = TextTable(title=f"{suite['suite']}: cases").words("case", "metric")
     made.numbers("measured", "spread", "predicted", "p10", "p90", "error").words("inside", "grade", "role")

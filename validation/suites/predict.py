@@ -31,7 +31,6 @@ from workloads.dlrm.iteration.input_path import SECTION as INPUT
 from workloads.graded import graded_quantities
 from workloads.graph.recorder import FRONTEND, HOST, READER
 
-
 _NO_DEVICE = frozenset({HOST, READER, FRONTEND})
 _IDLE = (Delay, Marker, HostWork)
 """Streams, and work of other streams, on which a device does nothing."""

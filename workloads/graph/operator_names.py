@@ -30,6 +30,7 @@ _BY_WORK: dict[type, tuple[str, str]] = {
 """Operators of kinds of work, forward and backward."""
 
 _ENGINE = "autograd::engine::evaluate_function: "
+_AUTOGRAD = "torch::autograd::"
 _HOOKS = ("Optimizer.step", "Optimizer.zero_grad")
 
 
@@ -39,10 +40,14 @@ def operator_of(work: Work, section: str) -> str:
     return SHARED if names is None else names["backward" in section or isinstance(work, EmbeddingUpdate)]
 
 
+def is_hook(key: str) -> bool:
+    """Whether a key is that of an optimizer's hook, which launches as often as the model has parameters."""
+    return key in _HOOKS
+
+
 def operator_key(name: str) -> str:
-    """The key of an operator that a trace names: without the engine's prefix, the optimizer's class and the number."""
-    name = name.removeprefix(_ENGINE)
+    """The key of an operator that a trace names: without prefixes, the optimizer's class and the number."""
+    name = name.removeprefix(_ENGINE).removeprefix(_AUTOGRAD)
     hook = next((hook for hook in _HOOKS if name.startswith(hook)), None)
-    if hook is not None:
-        return hook
-    return name.rstrip("0123456789") if name.rstrip("0123456789").endswith("Backward") else name
+    plain = name.rstrip("0123456789")
+    return hook or (plain if plain.endswith("Backward") else name)

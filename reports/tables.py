@@ -101,10 +101,10 @@ def validation_report(suite: Mapping[str, Any]) -> list[TextTable | str]:
 
 def _configurations(rows: Iterable[Mapping[str, Any]]) -> TextTable:
     """Errors of the cases of each configuration, a row each."""
-    made = TextTable().words("configuration").numbers("cases", "mape", "bias").words("role")
+    made = TextTable().words("configuration", "metric").numbers("cases", "mape", "bias").words("role")
     for row in rows:
         errors = (f"{row['mape_pct']:.1f} %", error_in_words(row["bias_pct"]))
-        made.add_row(row["configuration"], str(row["cases"]), *errors, row["role"])
+        made.add_row(row["configuration"], row["metric"], str(row["cases"]), *errors, row["role"])
     return made
 
 
@@ -210,6 +210,7 @@ def _statistics(suite: Mapping[str, Any]) -> str:
     lines.append(_errors(f"{predicted or read} cases with a source that was read", suite))
     if of := suite.get("by_configuration"):
         lines.insert(0, _errors(f"{of['configurations']} configurations, the mean of their cases", of))
+    lines += [_errors(f"{row['cases']} of them {row['metric']}", row) for row in suite.get("by_metric", ())]
     if predicted and fitted:
         lines.append(_errors(f"{len(fitted)} that constants were fitted on, apart from it", suite["calibration_cases"]))
     lines.append(_errors(f"{len(recalled)} recalled cases, apart from the mean", suite["memory_cases"]))

@@ -1,14 +1,15 @@
 """Host overheads in a Kineto trace: the parts of each operator that launches device work.
 
 Operators are the outermost of each thread that launches work: the main thread and that of autograd. The hooks of
-optimizers, which are annotations, count as operators. A call that waits for the device (``cudaStreamSynchronize``) is no
-overhead: what it takes is left out of the part that it stands in.
+optimizers, which are annotations, count as operators. A call that waits for the device (``cudaStreamSynchronize``) is
+no overhead: what it takes is left out of the part that it stands in.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -102,7 +103,7 @@ class _Walk:
     def _call(self, operator: int, launched: Sequence[int], before: int | None) -> OperatorCall:
         events = self._events
         start, end = events.start_ps, events.end_ps
-        between = zip(launched, launched[1:], strict=False)
+        between = pairwise(launched)
         waited = before is not None and self._waited_s(int(end[before]), int(start[operator])) > 0.0
         gap_s = None if before is None or waited else self._busy_s(int(end[before]), int(start[operator]))
         return OperatorCall(

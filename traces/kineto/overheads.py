@@ -31,7 +31,7 @@ class OperatorCall:
     """A call of an operator that launches device work; times in seconds.
 
     Attributes:
-        name: as the trace has it.
+        name: name in the trace.
         t1: since the operator before that launched work on this thread; None for the first one, and where the host
             waited for the device in between, or another thread worked.
         t2: from its begin to the first launch.

@@ -22,7 +22,7 @@ class MedianOverhead:
     """One part of an operator, or T4 of a call.
 
     Attributes:
-        name: of the operator or call; ``*``: all of them together.
+        name: operator or call; ``*``: all of them together.
         part: ``t1`` to ``t5``.
         seconds: median of what was kept.
         kept: times that count.
@@ -98,7 +98,7 @@ def fit_overheads(calls: Sequence[OperatorCall]) -> FittedOverheads:
 
 
 def without_outliers(times: Sequence[float]) -> list[float]:
-    """Those within `OUTLIER_IQRS` interquartile ranges of the quartiles."""
+    """Times within `OUTLIER_IQRS` interquartile ranges of the quartiles."""
     low, high = np.percentile(times, [25, 75])
     reach = OUTLIER_IQRS * (high - low)
     return [time for time in times if low - reach <= time <= high + reach]

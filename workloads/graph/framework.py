@@ -75,7 +75,7 @@ class Framework(Strict):
         overlap_weight_gradients: likewise.
         host_waits: ``never``; ``copies_and_loss``: the host waits for the copies of a batch before it launches the
             forward pass, and for the loss before it launches the backward pass (``tensor.to``, ``loss.item()``).
-        one_rank: of a rank alone: ``distributed``: DDP and TorchRec, as of several; ``plain``: without them, so that
+        one_rank: ``distributed``: a rank alone has DDP and TorchRec, as several do; ``plain``: it has neither, so that
             nothing is exchanged, scaled or summed.
         gradients: ``set`` by the backward pass; ``added``: set to zero after the forward pass, then added to.
         reserve_bytes: device memory that the framework takes (context, allocator slack, NCCL buffers).

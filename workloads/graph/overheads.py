@@ -132,6 +132,6 @@ class HostCosts:
         return HostWork(seconds=self._factor * spent_s)
 
     def end_s(self) -> float:
-        """What the last operator has to do yet, seconds; it is done with that."""
+        """Time that the last operator takes after its last launch, seconds; it ends with the call."""
         after_s, self._after_s = self._after_s, 0.0
         return self._factor * after_s

@@ -151,7 +151,7 @@ class Recorder(PassBuilder):
         """Launch ``work`` as ``launches`` kernels of one operator on ``stream``; returns the task's number.
 
         Args:
-            operators: those that do it, in profiles with overheads by operator; none: the kind of work says which one.
+            operators: names in profiles with overheads by operator; none: the kind of work says which one.
             continues: whether the operator before launches this too, in such profiles.
         """
         known, call = operators or [operator_of(work, section)], COPY_CALL if isinstance(work, Copy) else LAUNCH_CALL

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simulator.countable import require_countable
-from simulator.lowered import Activity
+from simulator.lowered import Activity, Phase
 from simulator.lowering.result import CollectiveInfo
 from simulator.network.blocks import Block
 from simulator.network.collectives import Call
@@ -61,7 +61,7 @@ def _key(sequenced: SequencedCall) -> Hashable:
         return None
     call = sequenced.call
     sizes = tuple((caller.program, float(caller.call.bytes)) for caller in sequenced.callers)
-    return (call.op, call.communicator, call.root, call.on_host, sizes, sequenced.instance.tobytes())
+    return (call.op, call.communicator, call.root, call.on_host, call.repeats, sizes, sequenced.instance.tobytes())
 
 
 def lower_collective(
@@ -85,17 +85,30 @@ def lower_collective(
         for block in model.blocks(sequenced.instance)
     ]
     timed = [model.time(call) for call in calls]
-    require_countable(sequenced.task, max(_slowest_s(chosen) for chosen in timed))
+    require_countable(sequenced.task, sequenced.call.repeats * max(_slowest_s(chosen) for chosen in timed))
     activity_of = np.full(int(sequenced.instance.max()) + 1, -1, dtype=np.int64)
     activities: list[Activity] = []
     for call, chosen in zip(calls, timed, strict=True):
         activity_of[call.block.number] = len(activities) + np.arange(call.block.instance_count)
         labels = _labels(sequenced.task, sequenced.call.communicator, call.block, alone=len(activity_of) == 1)
-        activities += map(Activity, labels, model.phases(call, chosen))
+        repeats = sequenced.call.repeats
+        activities += (
+            Activity(label, _repeated(own, repeats))
+            for label, own in zip(labels, model.phases(call, chosen), strict=True)
+        )
     info = _info(sequenced, sizes, max(zip(calls, timed, strict=True), key=lambda pair: _slowest_s(pair[1])))
     pairs = zip(calls, timed, strict=True)
     notes = dict.fromkeys(note for call, chosen in pairs for note in model.outside_range(call, chosen))
     return LoweredCollective(activities, activity_of, info, tuple(notes))
+
+
+def _repeated(phases: tuple[Phase, ...], repeats: int) -> tuple[Phase, ...]:
+    """Phases of so many equal calls: each takes as many times as long."""
+    if repeats == 1:
+        return phases
+    return tuple(
+        replace(phase, latency_ps=phase.latency_ps * repeats, work_ps=phase.work_ps * repeats) for phase in phases
+    )
 
 
 def _slowest_s(timed: Timed) -> float:
@@ -176,11 +189,17 @@ def _info(sequenced: SequencedCall, sizes: Amount | None, slowest: tuple[Call, T
         communicator=sequenced.call.communicator,
         algorithm=timed.algorithm.name,
         protocol=timed.protocol,
-        bytes=float(per_rank[members].mean() if per_rank.ndim else per_rank),
+        bytes=float(per_rank[members].mean() if per_rank.ndim else per_rank) * sequenced.call.repeats,
         members=call.block.size,
         nodes=call.block.node_count,
         instances=len(np.unique(sequenced.instance[members])),
-        alone_s=_slowest_s(timed),
-        phases=tuple((float(stage.latency_s.max()), float(stage.work.seconds.max())) for stage in timed.stages),
+        alone_s=_slowest_s(timed) * sequenced.call.repeats,
+        phases=tuple(
+            (
+                float(stage.latency_s.max()) * sequenced.call.repeats,
+                float(stage.work.seconds.max()) * sequenced.call.repeats,
+            )
+            for stage in timed.stages
+        ),
         straight=sequenced.call.root is not None,
     )

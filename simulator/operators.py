@@ -408,7 +408,8 @@ class CollectiveCall:
     receivers describe them. ``root`` is the member, counted in rank order, whose buffer a gather or scatter fills or
     sends, by messages straight between it and the others; None: the first member, by the library's algorithm.
     ``on_host``: buffers are in host memory, and no message takes the links of a GPU. ``repeats``: equal calls that
-    follow each other without anything between them, as one task; ``bytes`` is the size of one.
+    follow each other without anything between them, as one task; ``bytes`` is the size of one. ``in_step``: ranks of a
+    program are replicas that reach the call together, so that its instances are one activity unless ranks vary.
     """
 
     op: CollectiveOp
@@ -420,6 +421,7 @@ class CollectiveCall:
     root: int | None = None
     on_host: bool = False
     repeats: int = 1
+    in_step: bool = False
 
 
 Operator: TypeAlias = (

@@ -285,13 +285,13 @@ def calls_by_communicator(works: Sequence[Work]) -> dict[str, list[tuple[int, Co
 def first_disagreement(one: OwnCalls, other: OwnCalls) -> int | None:
     """Number of the first call at which two members of a communicator differ; None where they agree.
 
-    Calls agree in op, dtype, root, on_host, repeats and bytes; bytes may differ in an all_to_all, and where they are
-    given for each rank.
+    Calls agree in op, dtype, root, on_host, repeats, in_step and bytes; bytes may differ in an all_to_all, and where
+    they are given for each rank.
     Where one member makes fewer calls and these agree, the number is theirs.
     """
     for number, ((_, a), (_, b)) in enumerate(zip(one, other, strict=False)):
         is_free = a.op == "all_to_all" or np.ndim(a.bytes) > 0 or np.ndim(b.bytes) > 0
-        fixed = ((call.op, call.dtype, call.root, call.on_host, call.repeats) for call in (a, b))
+        fixed = ((x.op, x.dtype, x.root, x.on_host, x.repeats, x.in_step) for x in (a, b))
         if next(fixed) != next(fixed) or not (is_free or a.bytes == b.bytes):
             return number
     return None if len(one) == len(other) else min(len(one), len(other))

@@ -1,7 +1,7 @@
 """The task graph of an iteration: a program for each stage of the pipeline, whose ranks all do the same.
 
-Passes of a micro-batch go through the parts of a stage one by one where something is exchanged for each of them: weights
-that FSDP gathers, gradients that the last micro-batch completes. Else neighbouring parts share their tasks.
+Passes of a micro-batch go through the parts of a stage one by one where something is exchanged for each of them:
+weights that FSDP gathers, gradients that the last micro-batch completes. Else neighbouring parts share their tasks.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ class _Stage:
         # The weights of so many parts are there at a time: that which computes, and those gathered ahead.
         freed = self._ends[-1 - sizes.prefetch] if len(self._ends) > sizes.prefetch else [self._recorder.begin]
         size = float(part.parameters * self._settings.element_bytes)
-        call = CollectiveCall("all_gather", self._group(), size, self._settings.tensors)
+        call = CollectiveCall("all_gather", self._group(), size, self._settings.tensors, in_step=True)
         section = "backward" if step.backward else "forward"
         return [self._recorder.call(f"{name}_weights", GATHER, call, section=section, after=freed)]
 
@@ -187,7 +187,7 @@ class _Stage:
             self._reduced.append(task)
 
     def _sum(self, name: str, stream: str, op: CollectiveOp, group: str, size: float, after: Sequence[int]) -> int:
-        call = CollectiveCall(op, group, size, self._settings.reduced)
+        call = CollectiveCall(op, group, size, self._settings.reduced, in_step=True)
         return self._recorder.call(name, stream, call, section="backward", after=after)
 
     def _sum_tied(self) -> None:
@@ -206,7 +206,7 @@ class _Stage:
         parameters = {part.name: part.parameters for part in [*self._parts, *parts_of(settings)]}
         for name, launch in self._waiting:
             size = float(parameters[name] * settings.element_bytes)
-            call = CollectiveCall("all_gather", "data", size, settings.tensors)
+            call = CollectiveCall("all_gather", "data", size, settings.tensors, in_step=True)
             task = self._recorder.call(f"{name}_weights", GATHER, call, section="optimizer", after=[updated])
             self._recorder.depend(launch, task, lag=1)
 
@@ -238,6 +238,6 @@ class _Stage:
         direction = "backward" if step.backward else "forward"
         size = float(settings.own_tokens * settings.model.hidden * settings.element_bytes)
         # A gather of two members is a message: the buffer of its root has a part of the root's own.
-        call = CollectiveCall("gather", communicator, 2.0 * size, settings.tensors, root=root)
+        call = CollectiveCall("gather", communicator, 2.0 * size, settings.tensors, root=root, in_step=True)
         name = f"{verb}_{direction}_{step.part}_{step.microbatch}"
         return [self._recorder.call(name, f"{verb}_{direction}", call, section=direction, after=after)]

@@ -91,7 +91,9 @@ def _calls(
     ops: dict[CollectiveOp, int], communicator: str, size: float, settings: TransformerSettings
 ) -> list[CollectiveCall]:
     return [
-        CollectiveCall(op, communicator, size, settings.tensors, repeats=count) for op, count in ops.items() if count
+        CollectiveCall(op, communicator, size, settings.tensors, repeats=count, in_step=True)
+        for op, count in ops.items()
+        if count
     ]
 
 

@@ -1,8 +1,8 @@
 """Order of micro-batches in the stages of a pipeline: 1F1B, and interleaved 1F1B.
 
 Megatron-LM's schedules (arXiv:2104.04473): a stage runs some forward passes, then one forward and one backward pass in
-turn, then the backward passes that are left. With v parts in each stage and m micro-batches the share of an iteration in
-which a stage waits is (p - 1) / (v m + p - 1), if parts are equal and messages take no time.
+turn, then the backward passes that are left. With v parts in each stage and m micro-batches the share of an iteration
+in which a stage waits is (p - 1) / (v m + p - 1), if parts are equal and messages take no time.
 """
 
 from __future__ import annotations

@@ -19,7 +19,8 @@ optimizer); weights, gradients and state (FSDP); the same within groups of ``sha
 (FSDP's hybrid sharding)."""
 
 Recompute: TypeAlias = Literal["none", "selective", "full"]
-"""Forward work that the backward pass repeats: nothing; scores and weighted sums of attention (arXiv:2205.05198); all."""
+"""Forward work that the backward pass repeats: nothing; scores and weighted sums of attention (Korthikanti et al.,
+arXiv:2205.05198); all."""
 
 ContextExchange: TypeAlias = Literal["ring", "all_gather"]
 """Exchange of keys and values between ranks that share a sequence: passed around beside the attention of the parts that

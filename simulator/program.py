@@ -323,10 +323,16 @@ class Disagreement(Generic[Member]):
 def disagreements(members: Iterable[tuple[int, Member, OwnCalls]]) -> Iterator[Disagreement[Member]]:
     """Members that disagree with the first member of their instance, from (instance, member, its calls)."""
     first: dict[int, tuple[Member, OwnCalls]] = {}
+    agree: dict[tuple[int, int], OwnCalls] = {}  # two programs may be members of many instances
     for instance, member, calls in members:
         other, theirs = first.setdefault(instance, (member, calls))
-        number = None if other is member else first_disagreement(theirs, calls)
-        if number is not None:
+        pair = (id(theirs), id(calls))
+        if other is member or pair in agree:
+            continue
+        number = first_disagreement(theirs, calls)
+        if number is None:
+            agree[pair] = calls
+        else:
             yield Disagreement((other, member), (theirs, calls), number)
 
 

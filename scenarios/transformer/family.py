@@ -80,9 +80,9 @@ class PlacedTransformer:
             yield Candidate("workload.recompute=none")
         parts, sizes = 2 * settings.sizes.virtual_stages, settings.sizes
         divides = settings.microbatches % sizes.pipeline == 0
-        if sizes.pipeline > 1 and divides and parts * sizes.pipeline <= settings.model.layers:
-            if self._fits(replace(settings, sizes=replace(sizes, virtual_stages=parts))):
-                yield Candidate(f"workload.parallel.virtual_stages={parts}")
+        possible = sizes.pipeline > 1 and divides and parts * sizes.pipeline <= settings.model.layers
+        if possible and self._fits(replace(settings, sizes=replace(sizes, virtual_stages=parts))):
+            yield Candidate(f"workload.parallel.virtual_stages={parts}")
         if gpu is not None and "fp8" in gpu.peak_flops and self.resolved.scenario.precision.dense != "fp8":
             yield Candidate("precision.dense=fp8", "numerics")
 

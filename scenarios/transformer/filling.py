@@ -68,8 +68,8 @@ def sizes_of(document: Document, section: TransformerSection, world_size: int, c
             expected="sharding: hybrid, or no such key",
         )
     shared = max(min(cluster.node.ranks // asked.tensor, data * asked.context), 1)
-    given = asked.model_dump(exclude={"data", "shard_size"})
-    return ParallelSizes(data=data, shard_size=asked.shard_size or shared, **given)
+    others = asked.model_dump(exclude={"data", "shard_size"})
+    return ParallelSizes(data=data, shard_size=asked.shard_size or shared, **others)
 
 
 def _sequences(document: Document, section: TransformerSection, sizes: ParallelSizes, length: int) -> int:

@@ -142,7 +142,7 @@ def _joined(sequenced: SequencedCall, groups: IntArray, phases: Sequence[tuple[P
         phases: phases of each instance.
     """
     for group in range(int(groups.max()) + 1):
-        own = [phases[instance] for instance in np.flatnonzero(groups == group)]
+        own = [phases[instance] for instance in np.flatnonzero(groups == group).tolist()]
         label = f"{sequenced.task} [{sequenced.call.communicator}, replicas {group}]"
         yield Activity(label, _repeated(tuple(map(_beside, zip(*own, strict=True))), sequenced.call.repeats))
 

@@ -117,9 +117,9 @@ class ParameterCounts:
     """Numbers of parameters.
 
     Attributes:
-        layer: of a layer.
-        layer_matrices: of a layer's matrices alone.
-        embedding: tokens, places and segments, and a norm after them.
+        layer: parameters of a layer.
+        layer_matrices: parameters of its matrices alone.
+        embedding: vectors of tokens, places and segments, and a norm after them.
         head: after the last layer: norm, pooler, output matrix unless it is the embedding.
         multiplied: parameters of all matrices that a token is multiplied by: the output matrix, tied or not, included.
         layers: number of layers.

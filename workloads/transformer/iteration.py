@@ -13,8 +13,8 @@ import numpy as np
 from simulator.operators import CollectiveCall, CollectiveOp, Elementwise
 from simulator.program import IntArray, Program, TaskGraph
 from workloads.graph.buckets import gradient_buckets
-from workloads.transformer.parts import Part, joined, parts_of, stage_parts
-from workloads.transformer.pipeline_schedule import Step, steps_of
+from workloads.transformer.parts import NetworkPart, joined, parts_of, stage_parts
+from workloads.transformer.pipeline_schedule import PipelineStep, steps_of
 from workloads.transformer.recorder import GATHER, REDUCE, REPLICATE, StageRecorder
 from workloads.transformer.settings import ParallelSizes, TransformerSettings
 
@@ -38,7 +38,7 @@ def iteration_graph(settings: TransformerSettings) -> TaskGraph:
 def _neighbours(sizes: ParallelSizes) -> dict[str, IntArray]:
     """Pairs of ranks of a stage and the next one, by name; the last one sends to the first if stages have parts."""
     senders = range(sizes.pipeline if sizes.virtual_stages > 1 else sizes.pipeline - 1)
-    found = {}
+    found: dict[str, IntArray] = {}
     for stage in senders:
         pairs = _pairs(sizes, stage, (stage + 1) % sizes.pipeline)
         found |= {_message("forward", stage): pairs, _message("backward", stage): pairs}
@@ -61,7 +61,7 @@ def _pairs(sizes: ParallelSizes, one: int, other: int) -> IntArray:
 class _Stage:
     """One stage of the pipeline; without one, all ranks."""
 
-    def __init__(self, number: int, parts: Sequence[Part], settings: TransformerSettings) -> None:
+    def __init__(self, number: int, parts: Sequence[NetworkPart], settings: TransformerSettings) -> None:
         self._number, self._parts, self._settings = number, parts, settings
         name = "iteration" if settings.sizes.pipeline == 1 else f"stage_{number}"
         self._recorder = StageRecorder(name, settings.sizes.stage(number), settings)
@@ -84,7 +84,7 @@ class _Stage:
 
     # Steps
 
-    def _step(self, step: Step) -> None:
+    def _step(self, step: PipelineStep) -> None:
         """Input of a pass, the pass, and its output."""
         parts = self._divided(step)
         received = self._receive(step)
@@ -92,7 +92,7 @@ class _Stage:
             self._pass(part, step, received if place == 0 else [])
         self._send(step)
 
-    def _divided(self, step: Step) -> list[Part]:
+    def _divided(self, step: PipelineStep) -> list[NetworkPart]:
         """Parts that a pass goes through one by one, in its order."""
         settings = self._settings
         whole = [self._parts[step.part]]
@@ -105,11 +105,11 @@ class _Stage:
         own = parts_of(settings)
         return own[::-1] if step.backward else own
 
-    def _completes(self, step: Step) -> bool:
+    def _completes(self, step: PipelineStep) -> bool:
         """Whether the gradients of a part are complete after a step."""
         return step.backward and step.microbatch == self._settings.microbatches - 1
 
-    def _pass(self, part: Part, step: Step, after: Sequence[int]) -> None:
+    def _pass(self, part: NetworkPart, step: PipelineStep, after: Sequence[int]) -> None:
         settings = self._settings
         name = f"{part.name}_{'backward' if step.backward else 'forward'}"
         name += f"_{step.microbatch}" if settings.microbatches > 1 else ""
@@ -129,7 +129,7 @@ class _Stage:
         """Communicator over which weights and gradients are divided."""
         return "shard" if self._settings.sizes.sharding == "hybrid" else "data"
 
-    def _gather(self, part: Part, step: Step, name: str) -> list[int]:
+    def _gather(self, part: NetworkPart, step: PipelineStep, name: str) -> list[int]:
         """Gather the weights of a part, unless they are there; returns what its kernels wait for."""
         sizes = self._settings.sizes
         if not sizes.gathers or self._group() not in self._groups:
@@ -145,7 +145,7 @@ class _Stage:
         section = "backward" if step.backward else "forward"
         return [self._recorder.call(f"{name}_weights", GATHER, call, section=section, after=freed)]
 
-    def _copies(self, part: Part, *, gathered: bool, reduced: bool) -> Elementwise | None:
+    def _copies(self, part: NetworkPart, *, gathered: bool, reduced: bool) -> Elementwise | None:
         """Copies out of the buffer of gathered weights, and of gradients into that of their sum."""
         settings = self._settings
         weights = float(part.parameters * settings.element_bytes)
@@ -155,7 +155,7 @@ class _Stage:
 
     # Gradients
 
-    def _reduce(self, part: Part, name: str) -> None:
+    def _reduce(self, part: NetworkPart, name: str) -> None:
         """Sum the gradients of a part, over the ranks that sum it."""
         settings, sizes = self._settings, self._settings.sizes
         done = self._recorder.last
@@ -169,7 +169,7 @@ class _Stage:
                 task = self._sum(f"{name}_replicas", REPLICATE, "all_reduce", "replicate", own, [task])
             self._reduced.append(task)
 
-    def _sum_buckets(self, part: Part, name: str, done: Sequence[int]) -> None:
+    def _sum_buckets(self, part: NetworkPart, name: str, done: Sequence[int]) -> None:
         """DDP's buckets that a part completes."""
         settings = self._settings
         if "data" not in self._groups:
@@ -212,7 +212,7 @@ class _Stage:
 
     # Messages
 
-    def _peer(self, step: Step, *, sends: bool) -> tuple[str, int] | None:
+    def _peer(self, step: PipelineStep, *, sends: bool) -> tuple[str, int] | None:
         """Communicator of a step's input or output and the member that receives; None at the ends of the network."""
         sizes, last = self._settings.sizes, self._settings.sizes.pipeline - 1
         forwards = sends != step.backward  # whether the other stage comes later in the network
@@ -224,13 +224,13 @@ class _Stage:
         other = (sender + 1) % sizes.pipeline if step.backward else sender
         return _message("backward" if step.backward else "forward", sender), int(receives > other)
 
-    def _receive(self, step: Step) -> list[int]:
+    def _receive(self, step: PipelineStep) -> list[int]:
         return self._exchange(step, "receive", [self._recorder.begin], sends=False)
 
-    def _send(self, step: Step) -> None:
+    def _send(self, step: PipelineStep) -> None:
         self._exchange(step, "send", self._recorder.last, sends=True)
 
-    def _exchange(self, step: Step, verb: str, after: Sequence[int], *, sends: bool) -> list[int]:
+    def _exchange(self, step: PipelineStep, verb: str, after: Sequence[int], *, sends: bool) -> list[int]:
         peer = self._peer(step, sends=sends)
         if peer is None:
             return []

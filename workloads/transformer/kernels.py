@@ -72,7 +72,7 @@ class PassKernels:
 
 
 @dataclass(frozen=True, slots=True)
-class Chain:
+class ElementwiseChain:
     """Element-wise operators that follow each other.
 
     Attributes:
@@ -216,22 +216,22 @@ def _attention_products(settings: TransformerSettings) -> tuple[Gemm, Gemm, list
     return scores, sums, [further] if model.positions == "relative" else []
 
 
-def _score_chain(settings: TransformerSettings, *, backward: bool = False) -> Chain:
+def _score_chain(settings: TransformerSettings, *, backward: bool = False) -> ElementwiseChain:
     """Kernels on the scores: scale, mask, softmax, dropout; relative positions are shifted and added before."""
     model, drops = settings.model, settings.model.dropout
     elements = settings.tokens * settings.sequence * model.heads / settings.sizes.tensor
     if backward:
         eager: tuple[Accesses, ...] = ((2, 1), (1, 1))
         fused: Accesses = (2 + MASK * drops, 1)
-        return Chain(elements, ((1 + MASK, 1), *eager) if drops else eager, fused)
+        return ElementwiseChain(elements, ((1 + MASK, 1), *eager) if drops else eager, fused)
     eager = ((1, 1), (1, 1), (1, 1))
     if model.positions == "relative":
         eager = ((2, 1), (2, 1), *eager)
     fused = (1 + 2 * (model.positions == "relative"), 1 + (1 + MASK) * drops)
-    return Chain(elements, (*eager, (1, 1 + MASK)) if drops else eager, fused)
+    return ElementwiseChain(elements, (*eager, (1, 1 + MASK)) if drops else eager, fused)
 
 
-def _kernels(chains: Sequence[Chain], settings: TransformerSettings) -> Iterator[Counted]:
+def _kernels(chains: Sequence[ElementwiseChain], settings: TransformerSettings) -> Iterator[Counted]:
     for chain in chains:
         yield from chain.kernels(settings)
 
@@ -242,33 +242,33 @@ def _norm(settings: TransformerSettings, *, backward: bool = False) -> tuple[Acc
     return RMS_BACKWARD if backward else RMS_FORWARD
 
 
-def _forward_chains(settings: TransformerSettings) -> list[Chain]:
+def _forward_chains(settings: TransformerSettings) -> list[ElementwiseChain]:
     """Norms with the sums (and dropouts) between them, rotation of queries and keys, activation."""
     model, tensor, drops = settings.model, settings.sizes.tensor, settings.model.dropout
     own = float(settings.own_tokens * model.hidden)
     dropped: tuple[Accesses, ...] = ((1, 1 + MASK),) if drops else ()
-    between = Chain(own, (*dropped, (2, 1), *_norm(settings)), (2, 2 + MASK * drops))
+    between = ElementwiseChain(own, (*dropped, (2, 1), *_norm(settings)), (2, 2 + MASK * drops))
     inside = float(settings.tokens * model.ffn // tensor)
-    gated = Chain(inside, ((1, 1), (2, 1)), (2, 1))
-    found = [between, between, gated if model.gated else Chain(inside, ((1, 1),), (1, 1))]
+    gated = ElementwiseChain(inside, ((1, 1), (2, 1)), (2, 1))
+    found = [between, between, gated if model.gated else ElementwiseChain(inside, ((1, 1),), (1, 1))]
     if model.positions == "rotary":
         rotated = float(settings.tokens * (model.query_width + model.kv_width) // tensor)
-        found.append(Chain(rotated, ROTATION, (1, 1)))
+        found.append(ElementwiseChain(rotated, ROTATION, (1, 1)))
     return found
 
 
-def _backward_chains(settings: TransformerSettings) -> list[Chain]:
+def _backward_chains(settings: TransformerSettings) -> list[ElementwiseChain]:
     """Gradients of the same."""
     model, tensor, drops = settings.model, settings.sizes.tensor, settings.model.dropout
     own = float(settings.own_tokens * model.hidden)
     dropped: tuple[Accesses, ...] = ((1 + MASK, 1),) if drops else ()
-    between = Chain(own, (*dropped, (2, 1), *_norm(settings, backward=True)), (4 + MASK * drops, 1))
+    between = ElementwiseChain(own, (*dropped, (2, 1), *_norm(settings, backward=True)), (4 + MASK * drops, 1))
     inside = float(settings.tokens * model.ffn // tensor)
-    gated = Chain(inside, ((2, 1), (2, 1), (2, 1)), (3, 2))
-    found = [between, between, gated if model.gated else Chain(inside, ((2, 1),), (2, 1))]
+    gated = ElementwiseChain(inside, ((2, 1), (2, 1), (2, 1)), (3, 2))
+    found = [between, between, gated if model.gated else ElementwiseChain(inside, ((2, 1),), (2, 1))]
     if model.positions == "rotary":
         rotated = float(settings.tokens * (model.query_width + model.kv_width) // tensor)
-        found.append(Chain(rotated, ROTATION, (1, 1)))
+        found.append(ElementwiseChain(rotated, ROTATION, (1, 1)))
     return found
 
 
@@ -276,7 +276,7 @@ def embedding_forward(settings: TransformerSettings) -> PassKernels:
     """Token vectors are read, and those of places and segments added."""
     own = float(settings.own_tokens * settings.model.hidden)
     added: tuple[Accesses, ...] = ((2, 1),) if settings.model.positions == "learned" else ()
-    return PassKernels(tuple(Chain(own, ((1, 1), *added), (1 + len(added), 1)).kernels(settings)), ())
+    return PassKernels(tuple(ElementwiseChain(own, ((1, 1), *added), (1 + len(added), 1)).kernels(settings)), ())
 
 
 def embedding_backward(settings: TransformerSettings) -> PassKernels:
@@ -293,8 +293,8 @@ def head_forward(settings: TransformerSettings) -> PassKernels:
     """Last norm, output layer, and cross entropy in fp32 over the vocabulary."""
     norm = _norm(settings) if settings.model.final_norm else ()
     fused: Accesses = (1, 1) if norm else (0, 0)
-    own = Chain(float(settings.own_tokens * settings.model.hidden), norm, fused)
-    logits = Chain(float(_output(settings).m * _output(settings).n), ((1, 2), (2, 2)), (1, 0))
+    own = ElementwiseChain(float(settings.own_tokens * settings.model.hidden), norm, fused)
+    logits = ElementwiseChain(float(_output(settings).m * _output(settings).n), ((1, 2), (2, 2)), (1, 0))
     return PassKernels(tuple(_kernels([own, logits] if norm else [logits], settings)), ((1, _output(settings)),))
 
 
@@ -302,8 +302,8 @@ def head_backward(settings: TransformerSettings) -> PassKernels:
     """Gradients of the same; nothing is computed again."""
     output = _output(settings)
     norm = _norm(settings, backward=True) if settings.model.final_norm else ()
-    own = Chain(float(settings.own_tokens * settings.model.hidden), norm, (3, 1))
-    logits = Chain(float(output.m * output.n), ((2, 2), (2, 1)), (1, 1))
+    own = ElementwiseChain(float(settings.own_tokens * settings.model.hidden), norm, (3, 1))
+    logits = ElementwiseChain(float(output.m * output.n), ((2, 2), (2, 1)), (1, 1))
     gradients = (
         (1, Gemm(output.m, output.k, output.n, output.precision)),
         (1, Gemm(output.k, output.n, output.m, output.precision, transposed=True)),

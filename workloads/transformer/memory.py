@@ -17,7 +17,7 @@ import numpy as np
 from simulator.operators import FloatArray
 from workloads.graph.memory import MemoryUse, Tier
 from workloads.graph.optimizers import DENSE_STATE
-from workloads.transformer.parts import Part, joined, parts_of, stage_parts
+from workloads.transformer.parts import NetworkPart, joined, parts_of, stage_parts
 from workloads.transformer.pipeline_schedule import in_flight
 from workloads.transformer.recorder import GRADIENT_BYTES
 from workloads.transformer.settings import TransformerSettings
@@ -42,7 +42,7 @@ def memory_per_rank(settings: TransformerSettings) -> MemoryUse:
     return MemoryUse(tiers)
 
 
-def _stage_items(settings: TransformerSettings, number: int, parts: list[Part]) -> dict[str, float]:
+def _stage_items(settings: TransformerSettings, number: int, parts: list[NetworkPart]) -> dict[str, float]:
     sizes, element = settings.sizes, settings.element_bytes
     parameters = float(sum(part.parameters for part in parts))
     own = parameters / sizes.shards
@@ -81,7 +81,7 @@ def _gathered_bytes(settings: TransformerSettings) -> float:
     return float(sum(there) * settings.element_bytes + largest[0] * settings.reduced_bytes)
 
 
-def _kept_bytes(settings: TransformerSettings, parts: list[Part], flight: int) -> float:
+def _kept_bytes(settings: TransformerSettings, parts: list[NetworkPart], flight: int) -> float:
     """Activations of all micro-batches in flight, and of the layer that is computed again."""
     layers = max(part.layers for part in parts)
     one = float(layers * layer_bytes(settings))

@@ -22,7 +22,7 @@ PartKind: TypeAlias = Literal["embedding", "layer", "head"]
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class NetworkPart:
     """Neighbouring parts of the network that share tasks.
 
     Attributes:
@@ -97,23 +97,23 @@ def _calls(
     ]
 
 
-def parts_of(settings: TransformerSettings) -> list[Part]:
+def parts_of(settings: TransformerSettings) -> list[NetworkPart]:
     """Embedding, layers and output, one by one."""
     counts, tensor = settings.model.counts, settings.sizes.tensor
     layers = [
-        Part(f"layer_{number}", 1, embedding=False, head=False, parameters=_local(counts.layer, tensor))
+        NetworkPart(f"layer_{number}", 1, embedding=False, head=False, parameters=_local(counts.layer, tensor))
         for number in range(settings.model.layers)
     ]
-    first = Part("embedding", 0, embedding=True, head=False, parameters=_local(counts.embedding, tensor))
-    last = Part("head", 0, embedding=False, head=True, parameters=_local(counts.head, tensor))
+    first = NetworkPart("embedding", 0, embedding=True, head=False, parameters=_local(counts.embedding, tensor))
+    last = NetworkPart("head", 0, embedding=False, head=True, parameters=_local(counts.head, tensor))
     return [first, *layers, last]
 
 
-def joined(parts: Sequence[Part]) -> Part:
+def joined(parts: Sequence[NetworkPart]) -> NetworkPart:
     """Neighbouring parts as one."""
     if len(parts) == 1:
         return parts[0]
-    return Part(
+    return NetworkPart(
         f"{parts[0].name}_to_{parts[-1].name}",
         sum(part.layers for part in parts),
         embedding=any(part.embedding for part in parts),
@@ -122,7 +122,7 @@ def joined(parts: Sequence[Part]) -> Part:
     )
 
 
-def stage_parts(settings: TransformerSettings) -> list[list[Part]]:
+def stage_parts(settings: TransformerSettings) -> list[list[NetworkPart]]:
     """The parts of each stage, ``[stages][virtual stages]``; layers are divided evenly, the first ones have more.
 
     The embedding is in the first part, output layer and loss in the last. Where these share their weights, the last
@@ -133,9 +133,9 @@ def stage_parts(settings: TransformerSettings) -> list[list[Part]]:
     chunks = sizes.pipeline * sizes.virtual_stages
     if settings.model.tied and sizes.pipeline > 1:
         copy = _local(settings.model.vocabulary * settings.model.hidden, sizes.tensor)
-        last = Part(last.name, 0, embedding=False, head=True, parameters=last.parameters + copy)
+        last = NetworkPart(last.name, 0, embedding=False, head=True, parameters=last.parameters + copy)
     bounds = [-(-number * len(layers) // chunks) for number in range(chunks + 1)]
-    found: list[list[Part]] = [[] for _ in range(sizes.pipeline)]
+    found: list[list[NetworkPart]] = [[] for _ in range(sizes.pipeline)]
     for chunk in range(chunks):
         own = layers[bounds[chunk] : bounds[chunk + 1]]
         own = [first] * (chunk == 0) + own + [last] * (chunk == chunks - 1)

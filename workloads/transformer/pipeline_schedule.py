@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class PipelineStep:
     """A pass of a micro-batch through one part of a stage.
 
     Attributes:
@@ -23,7 +23,7 @@ class Step:
     part: int
 
 
-def steps_of(stage: int, stages: int, microbatches: int, parts: int = 1) -> tuple[Step, ...]:
+def steps_of(stage: int, stages: int, microbatches: int, parts: int = 1) -> tuple[PipelineStep, ...]:
     """Steps of a stage in order.
 
     Args:
@@ -44,13 +44,13 @@ def steps_of(stage: int, stages: int, microbatches: int, parts: int = 1) -> tupl
     return (*found, *backward[total - warmup :])
 
 
-def _step(number: int, stages: int, parts: int, *, backward: bool) -> Step:
+def _step(number: int, stages: int, parts: int, *, backward: bool) -> PipelineStep:
     """The n-th step of a kind: groups of as many micro-batches as stages pass one part after the other."""
     if parts == 1:
-        return Step(backward, number, 0)
+        return PipelineStep(backward, number, 0)
     group, place = divmod(number, stages * parts)
     part, within = divmod(place, stages)
-    return Step(backward, group * stages + within, parts - 1 - part if backward else part)
+    return PipelineStep(backward, group * stages + within, parts - 1 - part if backward else part)
 
 
 def in_flight(stage: int, stages: int, microbatches: int, parts: int = 1) -> int:

@@ -23,7 +23,7 @@ from simulator.operators import (
 from simulator.program import Dependency, IntArray, Program, ProgramBuilder
 from workloads.graph.optimizers import DENSE_ACCESSES
 from workloads.transformer.kernels import ATTENTION, PassKernels
-from workloads.transformer.parts import Part
+from workloads.transformer.parts import NetworkPart
 from workloads.transformer.settings import TransformerSettings
 
 HOST, DEFAULT = "host", "default"
@@ -53,7 +53,7 @@ class PassWork:
     context_calls: tuple[CollectiveCall, ...]
 
     @staticmethod
-    def of(part: Part, copies: Elementwise | None, settings: TransformerSettings, *, backward: bool) -> PassWork:
+    def of(part: NetworkPart, copies: Elementwise | None, settings: TransformerSettings, *, backward: bool) -> PassWork:
         """The work of a pass, with copies of weights or gradients."""
         kernels = part.kernels(settings, backward=backward)
         if copies is not None:
@@ -87,7 +87,7 @@ class StageRecorder:
         self._builder = ProgramBuilder(name, ranks, streams_of(settings))
         self._settings = settings
         self._last: int | None = None
-        self._known: dict[tuple[Part, bool, Elementwise | None], PassWork] = {}
+        self._known: dict[tuple[NetworkPart, bool, Elementwise | None], PassWork] = {}
         self.begin = self._builder.task("begin", HOST, Marker(), section="forward")
 
     @property
@@ -114,7 +114,13 @@ class StageRecorder:
         self._builder.depend(task, on, lag=lag)
 
     def run_pass(
-        self, name: str, part: Part, *, backward: bool, after: Sequence[int] = (), copies: Elementwise | None = None
+        self,
+        name: str,
+        part: NetworkPart,
+        *,
+        backward: bool,
+        after: Sequence[int] = (),
+        copies: Elementwise | None = None,
     ) -> int:
         """A pass of a micro-batch through a part; returns its launch.
 
@@ -143,7 +149,7 @@ class StageRecorder:
             self.kernel(f"{name}_passed", Marker(), section=section, after=waits)
         return launch
 
-    def _work(self, part: Part, copies: Elementwise | None, *, backward: bool) -> PassWork:
+    def _work(self, part: NetworkPart, copies: Elementwise | None, *, backward: bool) -> PassWork:
         """Work of a pass; equal passes share it."""
         key = (part, backward, copies)
         if key not in self._known:

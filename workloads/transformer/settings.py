@@ -14,7 +14,7 @@ from workloads.graph.optimizers import DenseOptimizerKind
 from workloads.transformer.architecture import Transformer
 
 Sharding: TypeAlias = Literal["none", "optimizer", "fsdp", "hybrid"]
-"""What data-parallel ranks divide among them: nothing (DDP); optimizer state (ZeRO 1, Megatron's distributed
+"""Tensors that data-parallel ranks divide among them: none (DDP); optimizer state (ZeRO 1, Megatron's distributed
 optimizer); weights, gradients and state (FSDP); the same within groups of ``shard_size`` ranks, which are replicated
 (FSDP's hybrid sharding)."""
 
@@ -135,7 +135,7 @@ class TransformerSettings:
         flash: whether attention never writes its scores.
         precision: arithmetic of linear layers; fp8: all else is in bf16, and their inputs are cast.
         reduced: number format in which gradients are summed.
-        optimizer: optimizer.
+        optimizer: optimizer of all parameters.
         first_bucket_bytes: size of DDP's first bucket; ``bucket_bytes``: of the others.
         operator_s: host time of an operator beside its launch, seconds.
         iteration_s: time of an iteration in which the device waits for the host, seconds.

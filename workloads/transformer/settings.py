@@ -139,7 +139,7 @@ class TransformerSettings:
         first_bucket_bytes: size of DDP's first bucket; ``bucket_bytes``: of the others.
         operator_s: host time of an operator beside its launch, seconds.
         iteration_s: time of an iteration in which the device waits for the host, seconds.
-        optimizer_kernels: kernels of the optimizer.
+        optimizer_kernels: launches of an update.
         reserve_bytes: device memory that the framework takes beside tensors.
 
     Raises:

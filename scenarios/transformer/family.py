@@ -46,7 +46,7 @@ class PlacedTransformer:
         settings = self.workload.settings
         sizes, model = settings.sizes, settings.model
         return {
-            "transformer": {
+            "parallelism": {
                 "parameters": model.counts.all,
                 "model_flops_per_token": model.model_flops_per_token(settings.sequence),
                 "data": sizes.data,

@@ -28,11 +28,11 @@ def exchange_rows(found: Mapping[str, Any]) -> Iterator[Row]:
 
 def transformer_rows(found: Mapping[str, Any]) -> Iterator[Row]:
     """Groups of ranks of a transformer, and its operations."""
-    of = found.get("transformer")
+    of = found.get("parallelism")
     if of is not None:
         groups = " x ".join(f"{of[name]} {name}" for name in ("data", "tensor", "context", "pipeline") if of[name] > 1)
         flops = f"{of['model_flops_per_token'] / 1e9:.3g} GFLOP a token"
-        yield ("transformer", f"{of['parameters'] / 1e9:.2f} billion parameters", f"{groups or 'one rank'}; {flops}")
+        yield ("parameters", f"{of['parameters'] / 1e9:.2f} billion", f"{groups or 'one rank'}; {flops}")
 
 
 def server_rows(found: Mapping[str, Any]) -> Iterator[Row]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from importlib.resources import files
 from typing import Any, TypeAlias
 
 from hardware_specs.library import Backend
@@ -45,7 +46,7 @@ class PlacedTransformer:
         settings = self.workload.settings
         sizes, model = settings.sizes, settings.model
         return {
-            "transformer": {
+            "parallelism": {
                 "parameters": model.counts.all,
                 "model_flops_per_token": model.model_flops_per_token(settings.sequence),
                 "data": sizes.data,
@@ -119,6 +120,11 @@ class TransformerFamily:
     scenario: type[TransformerScenario] = TransformerScenario
     exclusive: Sequence[tuple[KeyPath, KeyPath]] = ((filling.BATCH, filling.SEQUENCES),)
     planning: None = None
+
+    @property
+    def template(self) -> str:
+        """Content of ``template.yaml``."""
+        return files(__package__).joinpath("template.yaml").read_text(encoding="utf-8")
 
     def load_model(self, name_or_path: str, *, origin: Document, key: str) -> Transformer:
         """A transformer by name; others are written out in the scenario."""

@@ -94,7 +94,7 @@ def test_more_nodes_are_more_data_groups():
 )
 def test_every_way_to_divide_runs(settings):
     outcome = simulate(small(*settings), Silent())
-    transformer = outcome.summary["transformer"]
+    transformer = outcome.summary["parallelism"]
     sizes = [transformer[name] for name in ("data", "tensor", "pipeline", "context")]
     assert sizes[0] * sizes[1] * sizes[2] * sizes[3] == 8
     assert outcome.summary["unit"] == "tokens"

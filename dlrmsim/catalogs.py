@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -103,9 +103,13 @@ def _networks() -> dict[str, str]:
     """Models of convolutional networks, which are no files."""
     from scenarios.family import FAMILIES
 
-    family: Any = FAMILIES.get("convnet")
-    titles: Mapping[str, str] = family.generator.titles()
-    return {name: f"{title} (workload.kind convnet)" for name, title in titles.items()}
+    families: list[Any] = [FAMILIES.get(kind) for kind in FAMILIES.names()]
+    return {
+        name: f"{title} (workload.kind {family.kind})"
+        for family in families
+        if hasattr(family, "generator")
+        for name, title in family.generator.titles().items()
+    }
 
 
 def _registered(registry: Registry[Any]) -> dict[str, str]:

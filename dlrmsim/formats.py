@@ -52,8 +52,6 @@ def _model(kind: str) -> type[BaseModel]:
     return DlrmModel
 
 
-_REFUSED = {"dlrm_ps": ("backend", "communication_cores")}
-"""Keys of the end of the template that a kind always refuses."""
 MODEL_FILE, TABLES_FILE = "model.yaml", "tables.csv"
 """File names of the model and of its list of tables that `write_templates` writes with a scenario."""
 _OWN_MODEL = {
@@ -76,7 +74,7 @@ def scenario_template(*, model: bool = False, kind: str | None = None) -> str:
     if model and family.kind != DEFAULT_KIND:
         raise InputError("models of files are DLRMs", key="--model", given=f"kind {kind}", expected=DEFAULT_KIND)
     text = family.template + _text("scenarios", "template_end.yaml")
-    refused = tuple(f"#   {key}:" for key in _REFUSED.get(family.kind, ()))
+    refused = tuple(f"#   {key}:" for key in getattr(family, "refused", ()))
     text = "".join(line for line in text.splitlines(keepends=True) if not refused or not line.startswith(refused))
     for shipped, own in _OWN_MODEL.items() if model else ():
         text = text.replace(shipped, own)

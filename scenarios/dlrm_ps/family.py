@@ -120,6 +120,7 @@ class DlrmPsFamily:
     unit: str = "samples"
     scenario: type[PsScenario] = PsScenario
     exclusive: Sequence[tuple[KeyPath, KeyPath]] = ((filling.BATCH, filling.PER_THREAD),)
+    refused: Sequence[str] = ("backend", "communication_cores")
     planning: None = None
 
     @property

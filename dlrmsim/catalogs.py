@@ -103,12 +103,9 @@ def _networks() -> dict[str, str]:
     """Models of convolutional networks, which are no files."""
     from scenarios.family import FAMILIES
 
-    families: list[Any] = [FAMILIES.get(kind) for kind in FAMILIES.names()]
+    families = [FAMILIES.get(kind) for kind in FAMILIES.names()]
     return {
-        name: f"{title} (workload.kind {family.kind})"
-        for family in families
-        if hasattr(family, "generator")
-        for name, title in family.generator.titles().items()
+        name: f"{title} (workload.kind {family.kind})" for family in families for name, title in family.models().items()
     }
 
 

@@ -74,7 +74,7 @@ def scenario_template(*, model: bool = False, kind: str | None = None) -> str:
     if model and family.kind != DEFAULT_KIND:
         raise InputError("models of files are DLRMs", key="--model", given=f"kind {kind}", expected=DEFAULT_KIND)
     text = family.template + _text("scenarios", "template_end.yaml")
-    refused = tuple(f"#   {key}:" for key in getattr(family, "refused", ()))
+    refused = tuple(f"#   {key}:" for key in family.refused)
     text = "".join(line for line in text.splitlines(keepends=True) if not refused or not line.startswith(refused))
     for shipped, own in _OWN_MODEL.items() if model else ():
         text = text.replace(shipped, own)

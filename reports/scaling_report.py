@@ -47,9 +47,11 @@ def scaling_sections(study: ScalingStudy) -> tuple[PageSection, ...]:
     ]
     first = "the first point of the line that ran" if several else "the smallest size that ran"
     if sized:
-        shown.append(_chart("efficiency", "Efficiency", f"Throughput per {rank} over that of {first}."))
+        shown.append(_chart("efficiency", "Efficiency", f"Throughput per {rank}, divided by its value at {first}."))
     if several or not sized:
-        shown.append(_chart("speedup", "Speedup", "Throughput over that of the first point of the line that ran."))
+        shown.append(
+            _chart("speedup", "Speedup", "Throughput, divided by its value at the first point of the line that ran.")
+        )
     saved = "Fraction of the iteration time that a class saves when it is 10 % better."
     shown.append(_chart("breakdown", "Where the time goes", "The mean rank's iteration at each point.", study))
     shown.append(_chart("bound", "What bounds it", saved, study))

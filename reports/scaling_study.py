@@ -20,7 +20,7 @@ class ScalingPoint:
         global_batch_size: samples per iteration; None: not known, the point is refused.
         status: ``ok``, ``infeasible`` (does not fit), ``refused`` (its values do not go together) or ``error``.
         throughput_per_s: throughput, in the unit of the study, per second.
-        efficiency: throughput per rank over that of the first point of the line that ran.
+        efficiency: throughput per rank, divided by its value at the first point of the line that ran.
         million_usd: price of a million of the unit, USD; None without a price of GPUs.
         shares: each part of the iteration (`simulator.analysis.breakdown.PARTS`) as a share, mean over ranks.
         bound: joint class that bounds the iteration, and its main resource; None without a bound.
@@ -32,7 +32,7 @@ class ScalingPoint:
         throughput_p90_per_s: a tenth of such jobs is faster.
         iteration_time_p10_s: a tenth of such iterations is shorter, seconds.
         iteration_time_p90_s: a tenth of such iterations is longer, seconds.
-        speedup: throughput over that of the first point of the line that ran.
+        speedup: throughput, divided by its value at the first point of the line that ran.
         line: name of its line.
         label: its value on the axis in words; empty: the number of ranks.
         place: its place on the axis; None: the number of ranks.

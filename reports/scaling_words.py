@@ -16,7 +16,7 @@ EFFICIENT = 0.8
 def kept(study: ScalingStudy) -> str:
     """Constant quantity of a sweep in words."""
     if study.scaling is None:
-        return "the batch is that of the scenario or of the swept key"
+        return "the scenario or the swept key sets the batch"
     of = f"batch of each {singular(study.rank_name)}" if study.scaling == "weak" else "global batch"
     return f"the {of} stays the same"
 
@@ -57,7 +57,7 @@ def _of_lines(study: ScalingStudy) -> Markup:
 
 
 def compared(study: ScalingStudy) -> list[ScalingPoint]:
-    """Points that ran at one value on the axis: the last number that several lines have, or that of the fastest."""
+    """Points that ran at one value on the axis: the last that several lines share, or the fastest point's value."""
     results = study.results
     shared = [p for p in results if sum(q.position == p.position for q in results) > 1]
     chosen = max(shared, key=lambda p: p.position) if shared and study.numeric else fastest(shared or results)
@@ -70,7 +70,7 @@ def rate(point: ScalingPoint, unit: str) -> str:
 
 
 def ratio(one: ScalingPoint, other: ScalingPoint) -> str:
-    """Throughput of a point over that of another, in words."""
+    """Ratio of the throughputs of two points, in words."""
     return f"{(one.throughput_per_s or 0.0) / (other.throughput_per_s or 1.0):.3g}"
 
 

@@ -76,7 +76,7 @@ def _section(suite: Mapping[str, Any]) -> PageSection:
 
 
 def _by_metric(suite: Mapping[str, Any]) -> dict[str, list[Mapping[str, Any]]]:
-    """Cases with a prediction by the name of what they measure, in the order of the suite."""
+    """Cases with a prediction, by the name of their quantity, in the order of the suite."""
     found: dict[str, list[Mapping[str, Any]]] = {}
     for case in suite["cases"]:
         if case["predicted"]:

@@ -190,7 +190,7 @@ def _cases(suite: Mapping[str, Any]) -> TextTable:
 
 
 def metric_in_words(case: Mapping[str, Any]) -> str:
-    """Name of what a case measures: of a ratio, what it is a ratio of."""
+    """Name of the measured quantity of a case; a ratio is named ``ratio of METRIC``."""
     return f"ratio of {case['metric']}" if case.get("ratio") else str(case["metric"])
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib.resources import files
 from typing import Any, Generic, Protocol
 
 from typing_extensions import TypeVar
@@ -191,6 +192,11 @@ class Family(Protocol[M, S]):
         ...
 
     @property
+    def refused(self) -> Sequence[str]:
+        """Keys of ``network`` that it always refuses."""
+        ...
+
+    @property
     def template(self) -> str:
         """Text of a commented scenario with every key of the kind but those after ``precision``."""
         ...
@@ -198,6 +204,10 @@ class Family(Protocol[M, S]):
     @property
     def planning(self) -> Planning | None:
         """Its plans; None: it has none to show."""
+        ...
+
+    def models(self) -> Mapping[str, str]:
+        """One line about each model that is no file, by name."""
         ...
 
     def load_model(self, name_or_path: str, *, origin: Document, key: str) -> M:
@@ -253,6 +263,11 @@ FAMILIES: Registry[Family[Any, Any]] = Registry(
 )
 """Families by kind. Those that ship register themselves when a kind is first looked up; their modules build on this
 one, so they are named here and not imported."""
+
+
+def template_of(package: str) -> str:
+    """Content of the file ``template.yaml`` of a family's package."""
+    return files(package).joinpath("template.yaml").read_text(encoding="utf-8")
 
 
 def family_of(resolved: ResolvedScenario) -> Family[Any, Any]:

@@ -4,7 +4,7 @@ A *free* lever keeps training results: another pipeline, planner, overlap, launc
 *numerics* lever rounds values on the wire, lets lookups read older rows, or changes how many batches asynchronous
 trainers have in flight. A *hardware* lever doubles the speed of a part of the machine. All levers except planners are
 first tried with the plan of the run; advised levers are then run with a plan of their own. Each family lists levers of
-its own keys (`scenarios.family.PlacedJob.candidates`); those of the network are `scenarios.network_levers`. Levers are
+its own keys (`scenarios.family.PlacedJob.candidates`); `scenarios.network_levers` has levers of the network. Levers are
 `--set` options that are added to the run's own, so one that contradicts them is left out.
 """
 
@@ -57,7 +57,7 @@ class Lever:
         setting: as ``--set`` takes it.
         kind: ``free``; ``numerics`` where the numbers that the job trains change; ``hardware``.
         iteration_time_s: iteration time with it.
-        gain: fraction of the time of a sample that is saved; negative: longer. It is that of the iteration time where
+        gain: fraction of the time of a sample that is saved; negative: longer. It refers to the iteration time where
             the setting keeps the batch.
         basis: ``run``: a run with the setting; ``plan kept``: a re-run with the plan of the run, although the setting
             changes the plan; ``at most``: likewise, with concurrent kernels of two streams at full speed, an upper
@@ -153,7 +153,7 @@ def _notes(probe: Probe, search: _Search, candidates: Iterable[Candidate]) -> It
 
 
 def _candidates(probe: Probe, bound: Bound) -> Iterator[Candidate]:
-    """Settings that the job does not have yet: those of its family, of the network, and faster hardware."""
+    """Settings that the job does not have yet: its family's keys, keys of the network, and faster hardware."""
     yield from probe.prepared.job.candidates(bound)
     yield from network_candidates(probe.prepared.resolved)
     yield from _hardware(probe.prepared.resolved, bound)

@@ -158,7 +158,7 @@ class _Tried:
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """The scenario that is swept, and what follows its size."""
+    """The scenario that is swept, and the settings that depend on its size."""
 
     scenario: str | Path
     settings: tuple[str, ...]

@@ -125,6 +125,11 @@ class ToyFamily:
     kind, unit, scenario, planning = "toy", "images", ToyScenario, None
     exclusive: ClassVar[tuple[()]] = ()
 
+    refused: ClassVar[tuple[()]] = ()
+
+    def models(self) -> dict[str, str]:
+        return {"squares": "squares of images"}
+
     @property
     def template(self) -> str:
         return "workload: {kind: toy, model: squares}"

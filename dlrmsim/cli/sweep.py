@@ -76,6 +76,5 @@ def sweep(
         print_json(done.to_dict())
         return
     console = text_console()
-    for part in scaling_report(done.study, remedies=remedies):
-        console.print(part)
+    console.print(*scaling_report(done.study, remedies=remedies), sep="\n")
     console.print(f"  report  {done.folder / 'scaling.html'}", soft_wrap=True)

@@ -93,7 +93,7 @@
     return { type: "bar", error_y: spread, name: safe(line.name), x: line.points.map(at), customdata: line.points.map((p) => p.at), marker: { color: theme.color(color) }, ...values };
   }
 
-  /** Crosses at the foot of a chart of several lines, where a line has no result; those of a place stand beside each other. */
+  /** Crosses at the foot of a chart of several lines, where a line has no result; crosses of one place stand side by side. */
   function crosses() {
     const count = study.lines.length;
     return study.lines.flatMap((line, place) => {
@@ -127,7 +127,7 @@
     ];
   }
 
-  /** Throughput of the only line if every rank were as fast as those of the first size that ran. */
+  /** Throughput of the only line at the rate per rank of the first size that ran. */
   function ideal(points) {
     const first = points.find((point) => point.status === "ok");
     return { ...trace("ideal", "ink-faint", points, { mode: "lines", connectgaps: true, hoverinfo: "skip" }), line: { color: theme.color("ink-faint"), width: 1.5, dash: "dot" },

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.resources import files
 from typing import Any, Protocol, TypeAlias
 
 from hardware_specs.library import Backend
@@ -18,7 +17,7 @@ from inputs.yaml_lines import Document
 from scenarios.candidates import Candidate
 from scenarios.convnet import filling
 from scenarios.convnet.section import ConvnetScenario
-from scenarios.family import Asked, Expected, Filled
+from scenarios.family import Asked, Expected, Filled, template_of
 from scenarios.progress import Progress
 from scenarios.resolved import ResolvedScenario
 from simulator.analysis import Bound
@@ -122,12 +121,17 @@ class ConvnetFamily:
     unit: str = "images"
     scenario: type[ConvnetScenario] = ConvnetScenario
     exclusive: Sequence[tuple[KeyPath, KeyPath]] = ((filling.BATCH, filling.PER_RANK),)
+    refused: Sequence[str] = ()
     planning: None = None
 
     @property
     def template(self) -> str:
         """Content of ``template.yaml``."""
-        return files(__package__).joinpath("template.yaml").read_text(encoding="utf-8")
+        return template_of(__package__)
+
+    def models(self) -> Mapping[str, str]:
+        """Networks and their parameters."""
+        return self.generator.titles()
 
     def load_model(self, name_or_path: str, *, origin: Document, key: str) -> Model:
         """A network by name; there are no files of networks."""

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib.resources import files
 from typing import TypeAlias
 
 from inputs.keys import KeyPath
-from inputs.yaml_lines import Document
 from scenarios.dlrm import placed
 from scenarios.dlrm.expected import expected
+from scenarios.dlrm.models import DlrmModels
 from scenarios.dlrm.plan_study import DlrmPlanStudy, study_plan
 from scenarios.dlrm.resolving import PLAN, PLANNER, fill
 from scenarios.dlrm.section import DlrmScenario
 from scenarios.dlrm.typed import DlrmResolved
-from scenarios.family import FAMILIES, Asked, Expected, Filled
+from scenarios.family import FAMILIES, Asked, Expected, Filled, template_of
 from scenarios.mapping import Keep
 from scenarios.progress import Progress
 from simulator.lowering import Machine
-from workloads.dlrm.model.model import DlrmModel, load_model, read_model
+from workloads.dlrm.model.model import DlrmModel
 from workloads.graph.schedule import SCHEDULES
 
 Pair: TypeAlias = tuple[KeyPath, KeyPath]
@@ -39,31 +38,20 @@ class DlrmPlanning:
 
 
 @dataclass(frozen=True, slots=True)
-class DlrmFamily:
+class DlrmFamily(DlrmModels):
     """Deep learning recommendation models; see `scenarios.family.Family` for its members."""
 
     kind: str = "dlrm"
     unit: str = "samples"
     scenario: type[DlrmScenario] = DlrmScenario
     exclusive: Sequence[Pair] = ((PLAN, PLANNER),)
+    refused: Sequence[str] = ()
     planning: DlrmPlanning = DlrmPlanning()
 
     @property
     def template(self) -> str:
         """Content of ``template.yaml``."""
-        return files(__package__).joinpath("template.yaml").read_text(encoding="utf-8")
-
-    def load_model(self, name_or_path: str, *, origin: Document, key: str) -> DlrmModel:
-        """A shipped model or a model file."""
-        return load_model(name_or_path, origin=origin, key=key)
-
-    def read_model(self, document: Document, *, prefix: KeyPath) -> DlrmModel:
-        """A model written out."""
-        return read_model(document, prefix=prefix)
-
-    def backend(self, scenario: DlrmScenario) -> None:  # noqa: ARG002 - an interface
-        """Any; see `scenarios.family.Family.backend`."""
-        return
+        return template_of(__package__)
 
     def fill(self, asked: Asked[DlrmModel, DlrmScenario]) -> Filled[DlrmModel]:
         """See `scenarios.dlrm.resolving.fill`."""

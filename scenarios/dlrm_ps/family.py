@@ -4,23 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.resources import files
 from typing import Any, TypeAlias
 
 from inputs.errors import InputError
 from inputs.keys import KeyPath
-from inputs.yaml_lines import Document
 from scenarios.candidates import Candidate
+from scenarios.dlrm.models import DlrmModels
 from scenarios.dlrm_ps import filling
 from scenarios.dlrm_ps.section import PsScenario
-from scenarios.family import FAMILIES, Asked, Expected, Filled
+from scenarios.family import FAMILIES, Asked, Expected, Filled, template_of
 from scenarios.progress import Progress
 from scenarios.resolved import ResolvedScenario
 from simulator.analysis import Bound
 from simulator.compute import SocketModel
 from simulator.lowering import Machine
 from workloads.dlrm.laws.index_laws import make_law
-from workloads.dlrm.model.model import DlrmModel, load_model, read_model
+from workloads.dlrm.model.model import DlrmModel
 from workloads.dlrm_ps.family import DlrmPsWorkload
 from workloads.dlrm_ps.settings import MOST_WAVES, THREAD_GROUPS, Placement, PsSettings
 
@@ -32,8 +31,8 @@ estimate of a run's memory)."""
 
 
 TRAINERS_DIFFER = (
-    "trainers differ (variation), and the throughput is that of the slowest pace for all; asynchronous trainers lose "
-    "only the time of those that are slow"
+    "trainers differ (variation), and the slowest sets the throughput of all; on a real system a slow trainer "
+    "delays only itself"
 )
 
 
@@ -113,7 +112,7 @@ class PlacedPs:
 
 
 @dataclass(frozen=True, slots=True)
-class DlrmPsFamily:
+class DlrmPsFamily(DlrmModels):
     """DLRMs with parameter servers; see `scenarios.family.Family` for its members."""
 
     kind: str = "dlrm_ps"
@@ -126,19 +125,7 @@ class DlrmPsFamily:
     @property
     def template(self) -> str:
         """Content of ``template.yaml``."""
-        return files(__package__).joinpath("template.yaml").read_text(encoding="utf-8")
-
-    def load_model(self, name_or_path: str, *, origin: Document, key: str) -> DlrmModel:
-        """A shipped model or a model file."""
-        return load_model(name_or_path, origin=origin, key=key)
-
-    def read_model(self, document: Document, *, prefix: KeyPath) -> DlrmModel:
-        """A model written out."""
-        return read_model(document, prefix=prefix)
-
-    def backend(self, scenario: PsScenario) -> None:  # noqa: ARG002 - an interface
-        """Any; see `scenarios.family.Family.backend`."""
-        return
+        return template_of(__package__)
 
     def fill(self, asked: Asked[DlrmModel, PsScenario]) -> Filled[DlrmModel]:
         """See `scenarios.dlrm_ps.filling.fill`."""

@@ -1,4 +1,4 @@
-"""Keys of a scenario that trains a DLRM with parameter servers, beside those of all workloads (`scenarios.types`)."""
+"""Keys of a scenario that trains a DLRM with parameter servers; `scenarios.types` has the keys of all workloads."""
 
 from __future__ import annotations
 

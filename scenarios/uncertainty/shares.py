@@ -116,7 +116,7 @@ MPI = ("cray_mpich", "intel_mpi", "mpich", "mvapich2", "open_mpi")
 """Libraries that run programs of MPI."""
 
 NCCL_TESTS = {"all_to_all": "alltoall", "barrier": "all_reduce"}
-"""Names of nccl-tests that differ from the operation's; a barrier has none: that of a small all_reduce is nearest."""
+"""Names of nccl-tests that differ from the operation's; a barrier has none, so a small all_reduce stands for it."""
 
 OSU = {
     "all_reduce": "allreduce", "all_gather": "allgather", "all_to_all": "alltoall", "broadcast": "bcast",

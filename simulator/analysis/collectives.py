@@ -38,7 +38,7 @@ class CollectiveRow:
         algorithm: name of the algorithm that carried it, empty when unknown.
         instances: communicators of that name these ranks are in.
         ranks: members of the largest of them.
-        bytes: nccl-tests' size, the mean over ranks when it is uneven; of ranks that only receive, what they receive.
+        bytes: nccl-tests' size, the mean over ranks when it is uneven; ranks that only receive count received bytes.
         bytes_max: the largest rank's.
         duration_s: time from the rank's arrival to its end.
         waiting_s: the part before the last member's arrival.

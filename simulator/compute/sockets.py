@@ -8,7 +8,7 @@
     others           start + bytes / STREAM
 
 A rank has a socket, an equal part of it, or several; cores of the library's workers compute nothing. STREAM is the
-rate of the socket, which fewer cores reach too. The update is that of Kalamkar et al. (SC 2020): the backward pass
+rate of the socket, which fewer cores reach too. The update follows Kalamkar et al. (SC 2020): the backward pass
 writes a gradient for each lookup, which a second kernel adds to the rows, in one of three ways:
 
     race_free   each core owns a range of rows and skips the lookups of others: no contention
@@ -187,7 +187,7 @@ class SocketModel:
         return 1.0 + (self.cores - 1) * operator.collisions if operator.variant == "atomic" else 1.0
 
     def _from_memory(self, missed: Misses | None, passed: Amount) -> Amount:
-        """Bytes that come from behind the shared cache, of which each rank of the socket has an equal part."""
+        """Bytes that miss the shared cache; each rank of the socket has an equal part of the cache."""
         return passed if missed is None else missed.at(self.rates.cache_bytes.value * self.sockets / self.ranks)
 
     def _elementwise(self, operator: Elementwise) -> Amount:
@@ -230,4 +230,4 @@ _DURATIONS: dict[type, Callable[[SocketModel, Any], Amount]] = {
     Measured: SocketModel._measured,  # noqa: SLF001
     Delay: SocketModel._waiting,  # noqa: SLF001
 }
-"""Times by operator; what is not here takes none."""
+"""Times by operator; other operators take no time."""

@@ -138,7 +138,7 @@ class View:
         for end, members in self._actor.issue(task.group, task.task, task.iteration, task.members, run_as):
             self._agenda.add(end, EndedTask(task.group, task.stream, members))
 
-    # What the engine reports
+    # Reports of the engine
 
     def add_ready(self, task: ReadyTask) -> None:
         """A task could start."""

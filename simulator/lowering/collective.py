@@ -29,7 +29,7 @@ class LoweredCollective:
 
 
 class CollectiveLowering:
-    """Lowers the calls of a task graph; equal ones, such as those of tensors of one size, are lowered once."""
+    """Lowers the calls of a task graph; equal calls, such as calls for tensors of one size, are lowered once."""
 
     def __init__(self, programs: Sequence[Program], model: CollectiveModel, evened: float) -> None:
         """No call is lowered yet.

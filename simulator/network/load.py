@@ -97,7 +97,7 @@ def _link_bytes(
     """Bytes over the links of a level ``[a, w]`` for each of its ports; None where there are none.
 
     Args:
-        own: traffic of the members beside that of their NICs; None: what the pattern has them send over the level.
+        own: traffic of the members without the traffic of their NICs; None: the pattern's traffic over the level.
     """
     if level.torus is not None:
         return level.torus.loads(pattern.messages(block), block)

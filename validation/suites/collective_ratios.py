@@ -58,5 +58,5 @@ def _with_library(cluster: Cluster, backend: Backend | None) -> Cluster:
 
 
 def _row(asked: CollectiveRatio) -> MeasuredCollective:
-    """The collective; what it took is not known."""
+    """The collective, without a measured time."""
     return MeasuredCollective(asked.op, asked.nodes, asked.ranks_per_node, asked.bytes, 0.0)

@@ -122,7 +122,7 @@ def _case(suite: Suite, case: Case, predictions: Mapping[SuiteJob, Prediction]) 
 
 
 def _predicted(case: Case, prediction: Prediction, predictions: Mapping[SuiteJob, Prediction]) -> float | None:
-    """The metric of a case, or its ratio to that of another run; None where a run gave none."""
+    """The metric of a case, or the ratio of two runs' metrics; None where a run gave none."""
     value = prediction.value(case.metric)
     if case.other_run is None or value is None:
         return value

@@ -54,7 +54,7 @@ class Case(Strict):
     id: str = Field(description="unique in the suite, and named by the source's row where there is one")
     scenario: str = Field(description="name, or path from the suite's folder, as all paths here")
     set: dict[str, Any] = Field(default_factory=dict, description="dotted keys changed in the scenario")
-    title: str = Field("", description="what is claimed, in a few words")
+    title: str = Field("", description="the claim in a few words")
     metric: str = Field(description="a key of summary.json; dots go down")
     measured: Figure | Band
     unit: str
@@ -76,7 +76,7 @@ class Case(Strict):
 
     @property
     def inputs(self) -> dict[str, str]:
-        """Inputs of the case for rules, beside those of its job."""
+        """Inputs for rules that the case adds to its job's inputs."""
         return {"metric": self.metric, "grade": self.grade}
 
 
@@ -133,7 +133,7 @@ class CollectiveRatio(Strict):
     backend: Backend | None = Field(None, description="its library; None: its own")
     over_cluster: str | None = Field(None, description="the machine whose time is divided; None: the same")
     over_backend: Backend | None = Field(None, description="library of that one; None: its own")
-    title: str = Field("", description="what is claimed, in a few words")
+    title: str = Field("", description="the claim in a few words")
     measured: Figure | Band
     unit: str = "x"
     source: str

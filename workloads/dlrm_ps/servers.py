@@ -186,7 +186,7 @@ class _Requests:
 
 
 def _parameters(job: ServersJob, servers: _Servers) -> Program:
-    """Servers of dense parameters: move the centre towards what a trainer sends, and return it.
+    """Servers of dense parameters: move the centre towards a trainer's parameters, and return it.
 
     They work on the exchanges of `AT_ONCE` waves at once, each with an equal part of the threads and of the memory's
     rate.

@@ -17,7 +17,7 @@ Placement: TypeAlias = Literal["bytes", "lookups"]
 """Amount that servers of tables share evenly: bytes of tables, or bytes that a batch looks up in them."""
 
 THREAD_GROUPS = 2
-"""Groups of a trainer's threads, each of which computes and exchanges in step."""
+"""Groups of a trainer's threads; the threads of a group compute and exchange in step."""
 
 MOST_WAVES = 4
 """Waves of equal trainers, in step within a wave."""
@@ -126,7 +126,7 @@ class PsSettings:
 
     @property
     def table_settings(self) -> DlrmSettings:
-        """Settings by which lookups and updates are counted, the batch that of all trainers together."""
+        """Settings for counting lookups and updates; their batch is the sum over all trainers."""
         return DlrmSettings(
             world_size=1,
             local_world_size=1,

@@ -1,6 +1,6 @@
 """Kernels of a batch on a thread of a trainer, which has one core and an equal part of its server's memory rate.
 
-Operators are those of all cores at once, each with a batch of its own: on one core they take as long. Layers of one
+Operators hold the work of all cores, a batch on each: they take as long as one batch on one core. Layers of one
 shape, and activations, are one step.
 """
 
@@ -61,7 +61,7 @@ def halves(steps: Sequence[ThreadStep], progress: float) -> tuple[list[ThreadSte
 
 @dataclass(frozen=True, slots=True)
 class _Thread:
-    """A thread's batch; amounts are those of as many batches as cores."""
+    """A thread's batch; amounts are multiplied by the number of cores."""
 
     dense: DensePart
     pooled_width: int

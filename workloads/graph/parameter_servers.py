@@ -1,6 +1,6 @@
 """Parameter servers of any family: the way of a tensor to and from a server, and a server's work on it.
 
-The ways differ in what the CPUs of both ends have to do for a tensor.
+Ways differ in the CPU work at both ends for a tensor.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ GRPC_SERVER_THREADS = 8
 ``kGrpcWorkerServiceThreadCount``); before 2018 one thread did (``rpc/grpc_server_lib.cc``, ``TF_worker_service``)."""
 
 ADDER_BYTES_PER_S = 50e9
-"""Memory traffic of sums and updates, B/s: what the cores of a Xeon E5 reach together (STREAM, recalled); TensorFlow's
+"""Memory traffic of sums and updates, B/s: STREAM of all cores of a Xeon E5 (recalled); TensorFlow's
 kernels on CPUs use all cores, so a server adds up or updates one variable after the other."""
 
 SERIALISED_TOUCHES = 2

@@ -191,7 +191,7 @@ class Recorder(PassBuilder):
         return self.task(name, stream, call, after=[launch, *event], section=section)
 
     def task(self, name: str, stream: str, work: Work, *, after: Iterable[int] = (), section: str) -> int:
-        """Append a task of the open pass; the host completes first what it waits for (`wait_in_calls`)."""
+        """Append a task of the open pass; the host first completes the calls that it waits for (`wait_in_calls`)."""
         known = [self._known(task) for task in after]
         return super().task(name, stream, work, after=known, section=section)
 

@@ -88,7 +88,7 @@ class ProductAmounts(KernelAmounts):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GemmAmounts(ProductAmounts):
-    """One product; ``tail``: left numbers if rows fill no whole vectors; ``transposed``: those of a transposed one."""
+    """One product; ``tail``: numbers left where rows fill no whole vectors; ``transposed``: numbers of a transposed product."""
 
     flop: Count
     tail: Count

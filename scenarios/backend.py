@@ -95,7 +95,7 @@ def _unknown(document: Document, backend: str, known: Iterable[str]) -> InputErr
 
 
 def _with_workers(document: Document, library: CollectiveLibrary, cores: int) -> CollectiveLibrary:
-    """The library with so many workers on each rank."""
+    """The library with ``cores`` workers on each rank."""
     if library.messages is None or not library.workers:
         expected = "nothing, or backend ccl, whose workers have cores of their own"
         raise document.error(CORES, f"{library.name} has no workers", given=cores, expected=expected)

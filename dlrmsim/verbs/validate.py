@@ -19,7 +19,7 @@ from validation.suites.predict import Prediction
 from validation.suites.score import score
 from validation.suites.suite import load_suite
 
-if TYPE_CHECKING:  # loaded by whoever asks for a table
+if TYPE_CHECKING:  # loaded with the first table
     import pandas as pd
 
 

@@ -15,7 +15,7 @@ from validation.host.comparison import cases_of, predict_measured, statistics_of
 from validation.host.measurement import HostMeasurement, Times, read_measured
 from validation.host.usual_times import slowness
 
-if TYPE_CHECKING:  # loaded by whoever asks for a table
+if TYPE_CHECKING:  # loaded with the first table
     import pandas as pd
 
 

@@ -62,7 +62,7 @@ def share_of(cluster: Cluster, calibration: Calibration, call: CallUse, link: Li
 
 
 def _fitted(cluster: Cluster, shares: Mapping[str, float], call: CallUse, link: LinkClass, measure: str) -> Constant:
-    """The share of a fit, by algorithm or operation; the errors of its rows are how far off that of one size is."""
+    """The share of a fit, by algorithm or operation; the errors of its rows are its error at one size."""
     fit = cluster.fitted
     name = "near_fraction" if link == "near" else "network_fraction"
     key = f"{call.op}/{call.algorithm}"
@@ -126,7 +126,7 @@ OSU = {
 
 
 def measured_by(cluster: Cluster, call: CallUse, ranks: int, nodes: int, sizes: tuple[str, str]) -> str:
-    """The run that measures a call on so many ranks, by the benchmark of the library that carries it.
+    """The run that measures a call, by the benchmark of the library that carries it.
 
     Args:
         sizes: smallest and largest message, with binary prefixes of one letter.

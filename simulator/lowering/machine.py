@@ -93,7 +93,7 @@ def build_machine(
 
 
 def _compute(cluster: Cluster, world_size: int, launch_s: float, name: str) -> ComputeModel:
-    """The named model of the node's GPU; without GPUs that of its CPUs: as measured, else from their rates."""
+    """The named model of the node's GPU; without GPUs a model of its CPUs: as measured, else from their rates."""
     node = cluster.node
     if node.gpu is None and not node.cpu.kernels and node.cpu.rates is not None:
         return SocketModel.of(cluster, node.cpu.rates, world_size, launch_s)

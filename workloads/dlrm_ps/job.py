@@ -163,7 +163,7 @@ class Chain:
 
 
 def handling(calls: float, size: float, slower: float = 1.0) -> HostWork:
-    """Work of a thread at its end of so many calls with ``size`` bytes together."""
+    """Work of a thread at its end of ``calls`` calls with ``size`` bytes together."""
     return HostWork(seconds=(calls * GRPC.call_s + size * GRPC.byte_s) * slower)
 
 

@@ -33,7 +33,7 @@ class PlacedTables:
 
 
 def place_tables(tables: Tables, servers: int, by: Placement, optimizer: TableOptimizerKind) -> PlacedTables:
-    """Place tables on so many servers.
+    """Place tables on ``servers`` servers.
 
     A table with more bytes than an even share of all is cut into as many equal blocks of rows as make it smaller. Each
     block gets an equal part of the lookups and returns a sum of its own. Bag lengths count as their means.
@@ -63,7 +63,7 @@ def _spread(amount: FloatArray, servers: int) -> IntArray:
 
 
 def _in_blocks(tables: Tables, parts: IntArray) -> Tables:
-    """The tables, each as so many blocks of rows ``[N]``; blocks have no law of indices of their own."""
+    """The tables, each cut into ``parts`` blocks of rows ``[N]``; blocks have no law of indices."""
     if parts.max() == 1:
         return tables
     of, number = np.repeat(np.arange(len(tables)), parts), np.concatenate([np.arange(count) for count in parts])

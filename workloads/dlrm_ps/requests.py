@@ -24,7 +24,7 @@ class Requests:
 
     Attributes:
         lookup: kernel of each server ``[S]``, on one core.
-        update: likewise, for the gradients.
+        update: kernel of each server ``[S]`` for the gradients, on one core.
         index_bytes: indices and bag lengths that a trainer sends to each server ``[S]``.
         vector_bytes: pooled vectors that each server returns ``[S]``.
         gradient_bytes: gradients of these that a trainer sends to each ``[S]``.

@@ -61,7 +61,7 @@ class _Servers:
     has_queue: bool
 
     def recorder(self, name: str, sources: Sequence[str], slots: int) -> _Recorder:
-        """An empty program, which works on so many requests at once."""
+        """An empty program, which works on ``slots`` requests at once."""
         names = [f"{BESIDE if self.has_queue else QUEUE}_{source}" for source in sources]
         streams: list[Stream | str] = [*(f"net_{source}" for source in sources), *names]
         streams += [Stream(QUEUE, workers=slots)] if self.has_queue else []

@@ -21,7 +21,7 @@ class Volumes(NamedTuple):
 
     Attributes:
         all_reduce_bytes: gradients that every rank has of the parameters that all ranks hold:
-            ``element x sum over layers (inputs x outputs + outputs)``, and those of copied tables.
+            ``element x sum over layers (inputs x outputs + outputs)``, and the bytes of copied tables.
         all_to_all_bytes: pooled vectors of the forward exchange that all ranks send together, own parts included:
             ``element x tables x global batch x dim``, without the padding of uneven batches; as many bytes of
             gradients go back.

@@ -88,7 +88,7 @@ class ProductAmounts(KernelAmounts):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GemmAmounts(ProductAmounts):
-    """One product; ``tail``: numbers left where rows fill no whole vectors; ``transposed``: numbers of a transposed product."""
+    """One product; ``tail``: numbers left where rows fill no whole vectors; ``transposed``: numbers transposed."""
 
     flop: Count
     tail: Count

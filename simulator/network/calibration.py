@@ -243,7 +243,7 @@ def _share(
     latency, pipeline = stage.latency, way.pipeline
     start_s = transport.start_seconds(latency, way.protocol)
     hops_s = transport.hop_seconds(latency, way.protocol, links, pipeline.piece_bytes)
-    copy_s = float(np.max(transport.copy_seconds(way.touched_bytes)))
+    copy_s = float(np.max(transport.copy_seconds(way.touched_bytes) + way.kernels_s))
     least_s = max(
         transport.posting_seconds(latency, way.protocol),
         way.least_s,

@@ -28,7 +28,7 @@ from simulator.operators import CollectiveOp, FloatArray
 from simulator.program import IntArray
 
 _COLUMNS = (
-    "near_s", "network_s", "inside_s", "mesh_share", "efficiency", "touched_bytes", "least_s",
+    "near_s", "network_s", "inside_s", "mesh_share", "efficiency", "touched_bytes", "kernels_s", "least_s",
     "near", "network", "transfer", "rounds", "hides", "waits", "is_ll",
 )  # fmt: skip
 """Seconds at full rates and shares, what a `Way` says beside its protocol, and the factors of its pipeline."""
@@ -74,7 +74,7 @@ class _Rows:
                 touched = float(np.max(way.touched_bytes))
                 pieces = (pipe.near, pipe.network, pipe.transfer, pipe.rounds)
                 flags = (float(pipe.hides), pipe.waits, float(way.protocol == "ll"))
-                own = (part.mesh_share, way.efficiency, touched, way.least_s)
+                own = (part.mesh_share, way.efficiency, touched, float(np.max(way.kernels_s)), way.least_s)
                 self.values.append((*_full_rate_s(model, part, peers), *own, *pieces, *flags))
 
 
@@ -161,7 +161,8 @@ class CallTable:
         factors = tuple(column[name] for name in ("near", "network", "transfer", "rounds"))
         least_s = np.where(column["hides"] > 0.0, own_s, hops_s)
         exposed_s = latency_s(factors, hops_s, least_s, (near_s, network_s), work_s)
-        stage_s = starts_s + exposed_s + (work_s + transport.copy_seconds(column["touched_bytes"]))
+        beside_s = transport.copy_seconds(column["touched_bytes"]) + column["kernels_s"]
+        stage_s = starts_s + exposed_s + (work_s + beside_s)
         found: FloatArray = np.add.reduceat(stage_s, self.option_starts)
         return found
 

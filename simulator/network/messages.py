@@ -96,14 +96,13 @@ class MessageTransport:
         return Way(protocol, stage.efficiency, touched)
 
     def _way_on_gpus(self, stage: Stage, protocol: str) -> Way:
-        """Kernels copy and add; the bytes are those that a host's thread copies in the same time."""
-        way = self._way(stage, protocol)
-        kernel = self.constants.gpu_kernel_s
-        if kernel is None or self.gpu_copy_s_per_byte is None or not np.any(way.touched_bytes):
+        """Kernels of GPUs copy and add instead of the hosts."""
+        way, kernel = self._way(stage, protocol), self.constants.gpu_kernel_s
+        if kernel is None or self.gpu_copy_s_per_byte is None:
             return way
-        starts_s = np.where(np.asarray(way.touched_bytes) > 0.0, kernel.value, 0.0)
-        seconds = starts_s + way.touched_bytes * self.gpu_copy_s_per_byte
-        return replace(way, touched_bytes=seconds / self.copy_s_per_byte)
+        touched = np.asarray(way.touched_bytes, dtype=np.float64)
+        kernels_s = np.where(touched > 0.0, kernel.value, 0.0) + touched * self.gpu_copy_s_per_byte
+        return replace(way, touched_bytes=0.0, kernels_s=kernels_s)
 
     def posting_seconds(self, latency: Latency, protocol: str) -> float:  # noqa: ARG002 - one signature
         """One after the other, however they are sent."""

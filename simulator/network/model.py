@@ -274,7 +274,7 @@ class CollectiveModel:
         latency, protocol, pipeline = part.stage.latency, way.protocol, way.pipeline
         posts_s = self.transport.posting_seconds(latency, protocol)
         waits_s = pipeline.waits * self.transport.wait_seconds(latency, protocol, part.links)
-        beside_s = self.transport.copy_seconds(way.touched_bytes)
+        beside_s = self.transport.copy_seconds(way.touched_bytes) + way.kernels_s
         reached = on_mesh(fractions, part.mesh_share)
         if protocol == "ll":
             reached = {**reached, **{name: self._of_ll(reached[name]) for name in NETWORK if name in reached}}

@@ -27,6 +27,8 @@ class Way:
         least_s: the transfers take at least this long, however fast the links.
         touched_bytes: bytes that members copy in their own memory beside the transfers ``[a, 1]`` or a number.
         pipeline: the part of it that the pieces of its data do not hide.
+        kernels_s: time of kernels that copy and add in the memory of GPUs beside the transfers, seconds ``[a, 1]`` or a
+            number.
     """
 
     protocol: str
@@ -34,6 +36,7 @@ class Way:
     touched_bytes: FloatArray | float = 0.0
     least_s: float = 0.0
     pipeline: Pipelined = WHOLE
+    kernels_s: FloatArray | float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,7 @@ def beside_s(model, asked):
 
 
 def test_kernels_of_gpus_copy_and_add_at_the_rate_of_their_memory(model):
-    """Halving and doubling on 4 ranks copies the buffer and adds 1/2 + 1/4 of it, in two kernels, at 1.5 copies a byte."""
+    """Halving and doubling on 4 ranks copies the buffer and adds 3/4 of it, in two kernels, at 1.5 copies a byte."""
     gpu, constants = model.cluster.node.gpu, model.cluster.collectives.messages
     copy_s = 2.0 / (gpu.memory_bytes_per_s.value * gpu.achieved.stream_fraction.value)
     assert model.time(call(model)).algorithm.name == "halving_doubling"

@@ -10,7 +10,7 @@ TORCH ?= 2.13.0
 demo: $(STAMPS)/run  ## ZionEX, model A, 128 GPUs: headline numbers and a report
 	$(BIN)/dlrmsim run zionex_a_128
 
-test: $(STAMPS)/dev $(STAMPS)/browser  ## all tests, about 11 minutes on 2 cores
+test: $(STAMPS)/dev $(STAMPS)/browser  ## all tests, about 20 minutes on 2 cores
 	$(BIN)/python -m pytest -n 2
 
 test-fast: $(STAMPS)/dev  ## unit, theory and property tests without the slow ones, 3 to 4 minutes on 2 cores

@@ -66,5 +66,5 @@ def test_the_report_prints_the_spread_beside_the_error_and_the_floor_below() -> 
         console.print(part)
     text = console.export_text()
     assert "20.0 %" in text
-    assert "2 cases are repeats of 1 configurations" in text
+    assert "2 cases are repeats of 1 configuration:" in text
     assert "mape 20.8 %" in text

@@ -20,6 +20,7 @@ __all__ = [
     "CalibrateFrameworksResult",
     "CalibrateHostResult",
     "CalibrateKernelsResult",
+    "CalibrateOverheadsResult",
     "CheckResult",
     "CollectiveResult",
     "CompareResult",
@@ -40,6 +41,7 @@ __all__ = [
     "calibrate_frameworks",
     "calibrate_host",
     "calibrate_kernels",
+    "calibrate_overheads",
     "check",
     "collective",
     "compare",
@@ -78,6 +80,7 @@ if TYPE_CHECKING:
     from dlrmsim.verbs.calibrate_frameworks import CalibrateFrameworksResult, calibrate_frameworks
     from dlrmsim.verbs.calibrate_host import CalibrateHostResult, calibrate_host
     from dlrmsim.verbs.calibrate_kernels import CalibrateKernelsResult, calibrate_kernels
+    from dlrmsim.verbs.calibrate_overheads import CalibrateOverheadsResult, calibrate_overheads
     from dlrmsim.verbs.check import CheckResult, check
     from dlrmsim.verbs.collective import CollectiveResult, collective
     from dlrmsim.verbs.compare import CompareResult, compare

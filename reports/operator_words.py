@@ -10,6 +10,7 @@ import numpy as np
 from inputs.quantities import format_quantity
 from simulator.operators import (
     Amount,
+    Attention,
     Category,
     CollectiveCall,
     Convolution,
@@ -22,12 +23,14 @@ from simulator.operators import (
     Gemm,
     HostWork,
     Interaction,
+    KernelSeries,
     Measured,
     Work,
 )
 
 KIND_NAMES: Mapping[str, str] = {
     "gemm": "GEMM",
+    "attention": "attention",
     "convolution": "convolution",
     "embedding": "embedding lookup and update",
     "interaction": "interaction",
@@ -46,6 +49,7 @@ KIND_NAMES: Mapping[str, str] = {
 
 _KINDS: dict[type, str] = {
     Gemm: "gemm",
+    Attention: "attention",
     Convolution: "convolution",
     EmbeddingLookup: "embedding",
     EmbeddingUpdate: "embedding",
@@ -66,6 +70,8 @@ def kind_of(work: Work) -> str:
         return work.op if work.op in KIND_NAMES else "comm_other"
     if isinstance(work, Measured):
         return _measured_kind(work)
+    if isinstance(work, KernelSeries):
+        return next(kind for known, kind in _KINDS.items() if known.__name__ == work.name)
     return _KINDS.get(type(work), "host")
 
 
@@ -90,7 +96,8 @@ def describe(work: Work) -> str:
 
 
 def _call(work: CollectiveCall) -> str:
-    return f"{_bytes(work.bytes)} per rank, {work.dtype}, on {work.communicator}"
+    times = f"{work.repeats} times " if work.repeats > 1 else ""
+    return f"{times}{_bytes(work.bytes)} per rank, {work.dtype}, on {work.communicator}"
 
 
 def _gemm(work: Gemm) -> str:
@@ -104,6 +111,16 @@ def _convolution(work: Convolution) -> str:
     what = {"forward": "", "inputs": ", gradient of inputs", "weights": ", gradient of weights"}[work.direction]
     groups = f", {work.groups} groups" if work.groups > 1 else ""
     return f"{work.images} images, {inputs} to {outputs}, {window}{groups}, {work.precision}{what}"
+
+
+def _attention(work: Attention) -> str:
+    return f"{format_quantity(work.flops, 'flops')}, {_bytes(work.bytes)} moved, heads of {work.head_dim}"
+
+
+def _series(work: KernelSeries) -> str:
+    count, longest = work.kernels[0]
+    more = f" and {work.launches - count} more kernels" if len(work.kernels) > 1 else ""
+    return f"{count} x {describe(longest)}{more}"
 
 
 def _embedding(work: EmbeddingLookup | EmbeddingUpdate) -> str:
@@ -141,6 +158,8 @@ def _host(work: HostWork) -> str:
 _WRITERS: Mapping[type, Callable[[Any], str]] = {
     CollectiveCall: _call,
     Gemm: _gemm,
+    Attention: _attention,
+    KernelSeries: _series,
     Convolution: _convolution,
     EmbeddingLookup: _embedding,
     EmbeddingUpdate: _embedding,

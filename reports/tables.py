@@ -104,10 +104,10 @@ def validation_report(suite: Mapping[str, Any]) -> list[TextTable | str]:
 
 def _configurations(rows: Iterable[Mapping[str, Any]]) -> TextTable:
     """Errors of the cases of each configuration, a row each."""
-    made = TextTable().words("configuration").numbers("cases", "mape", "bias").words("role")
+    made = TextTable().words("configuration", "metric").numbers("cases", "mape", "bias").words("role")
     for row in rows:
         errors = (f"{row['mape_pct']:.1f} %", error_in_words(row["bias_pct"]))
-        made.add_row(row["configuration"], str(row["cases"]), *errors, row["role"])
+        made.add_row(row["configuration"], row["metric"], str(row["cases"]), *errors, row["role"])
     return made
 
 
@@ -170,6 +170,15 @@ def kernel_groups(groups: Iterable[Mapping[str, Any]]) -> TextTable:
     return made
 
 
+def overheads_by_operator(rows: Iterable[Mapping[str, Any]]) -> TextTable:
+    """Medians of host overheads, a row per operator or call and part."""
+    made = TextTable().words("operator or call", "part").numbers("median", "times", "left out")
+    for row in rows:
+        median = f"{1e6 * row['seconds']:.1f} us"
+        made.add_row(row["name"], row["part"].upper(), median, str(row["kept"]), str(row["left_out"]))
+    return made
+
+
 def _cases(suite: Mapping[str, Any]) -> TextTable:
     titled = any(case.get("title") for case in suite["cases"])
     made = TextTable(title=f"{suite['suite']}: cases").words("case", *["claim"] * titled, "metric")
@@ -211,6 +220,7 @@ def _statistics(suite: Mapping[str, Any]) -> str:
     lines.append(_errors(predicted or read, "cases", "with a source that was read", suite))
     if of := suite.get("by_configuration"):
         lines.insert(0, _errors(of["configurations"], "configurations", "by the mean of their cases", of))
+    lines += [_errors(row["cases"], "cases", f"of {row['metric']}", row) for row in suite.get("by_metric", ())]
     if predicted and fitted:
         lines.append(
             _errors(len(fitted), "cases", "that constants were fitted on, apart from it", suite["calibration_cases"])

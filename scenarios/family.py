@@ -259,7 +259,12 @@ class Family(Protocol[M, S]):
 FAMILIES: Registry[Family[Any, Any]] = Registry(
     "kind of workload",
     "dlrmsim.families",
-    modules=("scenarios.dlrm.family", "scenarios.convnet.generator", "scenarios.dlrm_ps.family"),
+    modules=(
+        "scenarios.dlrm.family",
+        "scenarios.convnet.generator",
+        "scenarios.dlrm_ps.family",
+        "scenarios.transformer.family",
+    ),
 )
 """Families by kind. Those that ship register themselves when a kind is first looked up; their modules build on this
 one, so they are named here and not imported."""

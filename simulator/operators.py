@@ -72,6 +72,21 @@ class Gemm:
         return self.count * (self.m * self.k + self.k * self.n + self.m * self.n)
 
 
+@dataclass(frozen=True, slots=True)
+class Attention:
+    """Attention in one kernel that never writes its scores (FlashAttention): its arithmetic, and tensors moved once.
+
+    ``flops``: of the products alone, those of masked blocks left out; ``head_dim``: width of a head; ``backward``: the
+    kernel of the gradients, which computes the scores again.
+    """
+
+    flops: float
+    bytes: float
+    head_dim: int
+    precision: Precision
+    backward: bool = False
+
+
 ConvolutionPass: TypeAlias = Literal["forward", "inputs", "weights"]
 """The convolution itself, the gradient of its inputs, the gradient of its weights."""
 
@@ -344,6 +359,26 @@ class Delay:
     cause: str
 
 
+Kernel: TypeAlias = Gemm | Attention | Elementwise
+
+
+@dataclass(frozen=True, slots=True)
+class KernelSeries:
+    """Kernels that follow each other on a stream without anything between them, as one task.
+
+    ``kernels``: each with the number of times that it runs, at least one; ``name``: the operator that the task counts
+    as in breakdowns.
+    """
+
+    name: str
+    kernels: tuple[tuple[int, Kernel], ...]
+
+    @property
+    def launches(self) -> int:
+        """Number of kernels."""
+        return sum(count for count, _ in self.kernels)
+
+
 CollectiveOp: TypeAlias = Operation
 
 
@@ -372,7 +407,9 @@ class CollectiveCall:
     rank sends for each of the n members in rank order (rows sum to 1), own part included, where no weights of the
     receivers describe them. ``root`` is the member, counted in rank order, whose buffer a gather or scatter fills or
     sends, by messages straight between it and the others; None: the first member, by the library's algorithm.
-    ``on_host``: buffers are in host memory, and no message takes the links of a GPU.
+    ``on_host``: buffers are in host memory, and no message takes the links of a GPU. ``repeats``: equal calls that
+    follow each other without anything between them, as one task; ``bytes`` is the size of one. ``in_step``: ranks of a
+    program are replicas that reach the call together, so that its instances are one activity unless ranks vary.
     """
 
     op: CollectiveOp
@@ -383,10 +420,14 @@ class CollectiveCall:
     peer_shares: FloatArray | None = None
     root: int | None = None
     on_host: bool = False
+    repeats: int = 1
+    in_step: bool = False
 
 
 Operator: TypeAlias = (
     Gemm
+    | Attention
+    | KernelSeries
     | Convolution
     | EmbeddingLookup
     | EmbeddingUpdate
@@ -434,6 +475,15 @@ def touched_bytes(work: Work) -> Amount:
     if isinstance(work, DenseOptimizer):
         return work.traffic_bytes
     return 2.0 * work.bytes if isinstance(work, Copy) and work.direction == "d2d" else 0.0
+
+
+def operator_name(work: Work) -> str:
+    """Name of a task's operator in breakdowns; a measured task has only its category."""
+    if isinstance(work, CollectiveCall):
+        return work.op
+    if isinstance(work, KernelSeries):
+        return work.name
+    return str(work.category) if isinstance(work, Measured) else type(work).__name__
 
 
 def category_of(work: Work) -> Category:

@@ -285,15 +285,14 @@ def calls_by_communicator(works: Sequence[Work]) -> dict[str, list[tuple[int, Co
 def first_disagreement(one: OwnCalls, other: OwnCalls) -> int | None:
     """Number of the first call at which two members of a communicator differ; None where they agree.
 
-    Calls agree in op, dtype, root, on_host and bytes; bytes may differ in an all_to_all, and where they are given for
-    each rank.
+    Calls agree in op, dtype, root, on_host, repeats, in_step and bytes; bytes may differ in an all_to_all, and where
+    they are given for each rank.
     Where one member makes fewer calls and these agree, the number is theirs.
     """
     for number, ((_, a), (_, b)) in enumerate(zip(one, other, strict=False)):
         is_free = a.op == "all_to_all" or np.ndim(a.bytes) > 0 or np.ndim(b.bytes) > 0
-        if (a.op, a.dtype, a.root, a.on_host) != (b.op, b.dtype, b.root, b.on_host) or not (
-            is_free or a.bytes == b.bytes
-        ):
+        fixed = ((x.op, x.dtype, x.root, x.on_host, x.repeats, x.in_step) for x in (a, b))
+        if next(fixed) != next(fixed) or not (is_free or a.bytes == b.bytes):
             return number
     return None if len(one) == len(other) else min(len(one), len(other))
 
@@ -324,10 +323,16 @@ class Disagreement(Generic[Member]):
 def disagreements(members: Iterable[tuple[int, Member, OwnCalls]]) -> Iterator[Disagreement[Member]]:
     """Members that disagree with the first member of their instance, from (instance, member, its calls)."""
     first: dict[int, tuple[Member, OwnCalls]] = {}
+    agree: dict[tuple[int, int], OwnCalls] = {}  # two programs may be members of many instances
     for instance, member, calls in members:
         other, theirs = first.setdefault(instance, (member, calls))
-        number = None if other is member else first_disagreement(theirs, calls)
-        if number is not None:
+        pair = (id(theirs), id(calls))
+        if other is member or pair in agree:
+            continue
+        number = first_disagreement(theirs, calls)
+        if number is None:
+            agree[pair] = calls
+        else:
             yield Disagreement((other, member), (theirs, calls), number)
 
 

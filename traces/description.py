@@ -155,7 +155,7 @@ def words_of(work: Work) -> Words:
     """Description of work, without its time."""
     if isinstance(work, CollectiveCall):
         peers = None if work.peer_shares is None else work.peer_shares.tolist()
-        return CollectiveWords(work.op, work.communicator, _stored(work.bytes), work.dtype, peers)
+        return CollectiveWords(work.op, work.communicator, _stored(work.bytes * work.repeats), work.dtype, peers)
     if isinstance(work, Copy):
         return CopyWords(_stored(work.bytes), work.direction)
     if isinstance(work, Delay):

@@ -112,6 +112,31 @@ def kernels(
     print_line(f"  wrote {found.file}; use it as gpu: {found.file}")
 
 
+@calibrate.command("overheads")
+def overheads(
+    traces: Annotated[list[Path], typer.Argument(metavar="TRACE...", help="Kineto traces of one machine.")],
+    *,
+    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="YAML file of the profile.")],
+    framework: Annotated[
+        str | None,
+        typer.Option("--framework", help="Profile that the rest is taken from.", show_default="pytorch_2021"),
+    ] = None,
+) -> None:
+    """Take the host time of each operator, T1 to T5, from Kineto traces and write a framework profile."""
+    import dlrmsim
+    from dlrmsim.cli.printing import text_console
+    from dlrmsim.cli.progress import progress_display
+    from dlrmsim.verbs.calibrate_overheads import BASE
+    from reports.tables import overheads_by_operator
+
+    with progress_display() as progress:
+        found = dlrmsim.calibrate_overheads(traces, framework=framework or BASE, out=out, progress=progress)
+    text_console().print(overheads_by_operator(map(asdict, found.rows)))
+    left_out = sum(row.left_out for row in found.rows if row.name == "*")
+    print_line(f"  {found.operators} operators with {found.launches} launches; {left_out} times left out as outliers")
+    print_line(f"  wrote {found.file}; use it as workload.framework: {found.file}")
+
+
 @calibrate.command("host")
 def host(
     *,

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dlrmsim.cli.printing import text_console
-from dlrmsim.cli.sections import Row, cache_rows, exchange_rows, server_rows, table_rows
+from dlrmsim.cli.sections import Row, cache_rows, exchange_rows, server_rows, table_rows, transformer_rows
 from inputs.quantities import format_quantity
 from reports.interval_words import given_in_words, rate_span, time_span, widest_in_words
 from reports.numbers import counted, memory_named, singular, usd
@@ -179,6 +179,7 @@ def _memory_rows(found: Mapping[str, Any]) -> Iterator[Row]:
     yield from cache_rows(found)
     yield from exchange_rows(found)
     yield from server_rows(found)
+    yield from transformer_rows(found)
 
 
 def _check_rows(estimate: Mapping[str, Any]) -> Iterator[Row]:

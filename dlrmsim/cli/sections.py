@@ -26,6 +26,15 @@ def exchange_rows(found: Mapping[str, Any]) -> Iterator[Row]:
         yield ("exchange", exchange["strategy"], "" if servers is None else f"parameter servers: {servers}")
 
 
+def transformer_rows(found: Mapping[str, Any]) -> Iterator[Row]:
+    """Groups of ranks of a transformer, and its operations."""
+    of = found.get("parallelism")
+    if of is not None:
+        groups = " x ".join(f"{of[name]} {name}" for name in ("data", "tensor", "context", "pipeline") if of[name] > 1)
+        flops = f"{of['model_flops_per_token'] / 1e9:.3g} GFLOP a token"
+        yield ("parameters", f"{of['parameters'] / 1e9:.2f} billion", f"{groups or 'one rank'}; {flops}")
+
+
 def server_rows(found: Mapping[str, Any]) -> Iterator[Row]:
     """Trainers and parameter servers of a DLRM that trains asynchronously."""
     of = found.get("parameter_servers")

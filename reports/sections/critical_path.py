@@ -18,7 +18,8 @@ _CATEGORY_COLORS = {
     "idle": "idle",
 }  # fmt: skip
 _OPERATOR_COLORS = {
-    "Gemm": "gemm", "EmbeddingLookup": "embedding", "EmbeddingUpdate": "embedding", "Interaction": "interaction",
+    "Gemm": "gemm", "Attention": "attention",
+    "EmbeddingLookup": "embedding", "EmbeddingUpdate": "embedding", "Interaction": "interaction",
     "Elementwise": "elementwise", "DenseOptimizer": "optimizer", "Copy": "copy", "HostWork": "host",
     "Marker": "host", "all_to_all": "all-to-all", "all_reduce": "all-reduce", "all_gather": "all-gather",
     "reduce_scatter": "reduce-scatter",

@@ -32,6 +32,8 @@ class ConvnetGenerator:
             images_per_rank=resolved.local_batch_size,
             strategy=section.strategy,
             operator_s=framework.operator_s.value,
+            overheads=framework.overheads,
+            overhead_factor=framework.factor("overhead_factor"),
             iteration_s=framework.seconds("iteration_s"),
             precision=resolved.scenario.precision.dense,
             classes=section.classes,

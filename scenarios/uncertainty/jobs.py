@@ -8,7 +8,16 @@ from scenarios.prepare import Prepared
 from scenarios.uncertainty.constant import Constant, graded
 from scenarios.uncertainty.framework import framework_constants, residual_of
 from scenarios.uncertainty.interval import COLLECTIVES, Interval, elasticities, interval, sources_of
-from scenarios.uncertainty.machine import CONVOLUTION, EMBEDDING, NODE, STREAMS, Weighted, machine_constants, version_of
+from scenarios.uncertainty.machine import (
+    ATTENTION,
+    CONVOLUTION,
+    EMBEDDING,
+    NODE,
+    STREAMS,
+    Weighted,
+    machine_constants,
+    version_of,
+)
 from scenarios.uncertainty.shares import measured_nodes
 from scenarios.uncertainty.shipped import JOB_GROUPS, shipped_quantiles
 from scenarios.uncertainty.usage import CallUse, Usage
@@ -53,7 +62,7 @@ def usage_of(prepared: Prepared, lowering: Lowering, analysis: Analysis) -> Usag
         for i in lowering.collectives
         if i.members > 1
     ]
-    kernels = {"Gemm", CONVOLUTION, *EMBEDDING, *STREAMS}
+    kernels = {"Gemm", ATTENTION, CONVOLUTION, *EMBEDDING, *STREAMS}
     on_path = analysis.critical_path.by_operator_ps()
     return Usage(
         calls,

@@ -26,11 +26,15 @@ from simulator.network.calibration import Calibration
 NODE, GPU, NICS, FABRIC = "cluster.node", "cluster.node.gpu", "cluster.node.nics", "cluster.fabric"
 
 CONVOLUTION = "Convolution"
+ATTENTION = "Attention"
 EMBEDDING = ("EmbeddingLookup", "EmbeddingUpdate", "CacheFill")
 STREAMS = ("Elementwise", "DenseOptimizer", "Interaction")
 MEMORY_BOUND_GEMMS = 0.5
 """Part of the time of GEMMs that counts as bound by memory where the classes of kernels share the HBM's time: some
 layers of an MLP are, some are not."""
+
+ATTENTION_RATES = 0.25
+"""Standard deviation of the rate of attention (assumed): figures of papers for long sequences and heads of 128."""
 
 MEASURED_CONVOLUTIONS, OTHER_CONVOLUTIONS = 0.10, 0.25
 """Standard deviation of the rate of a network's convolutions on a generation of GPUs on which these were measured
@@ -143,8 +147,19 @@ def _gemms(gpu: Gpu, usage: Usage) -> Iterator[Weighted]:
     # Fractions of convolutions are fitted on top of the rate of GEMMs: both together were measured.
     products = 1.0 - convolutions if measured else 1.0
     fraction = graded(f"{GPU}.achieved.gemm_fraction", gpu.achieved.gemm_fraction, _timed_kernels(gpu))
-    yield Weighted(products, fraction)
+    attention = parts({name: usage.kernels_s.get(name, 0.0) for name in ("Gemm", ATTENTION)}).get(ATTENTION, 0.0)
+    yield Weighted(products * (1.0 - attention), fraction)
+    if attention:
+        yield Weighted(attention, _attention())
     yield Weighted(convolutions, _convolutions(gpu, measured=measured))
+
+
+def _attention() -> Constant:
+    """Rate of attention kernels."""
+    reason = "attention at rates that papers print for A100 and H100"
+    return Constant(
+        f"{GPU}.architecture", "derived", ATTENTION_RATES, reason, "benchmarks of flash-attention on this GPU"
+    )
 
 
 def _convolutions(gpu: Gpu, *, measured: bool) -> Constant:

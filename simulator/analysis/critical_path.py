@@ -14,7 +14,7 @@ from simulator.analysis.causes import History, Place
 from simulator.analysis.window import Window, measured_window
 from simulator.engine.records import EngineRun
 from simulator.lowered import LoweredProgram
-from simulator.operators import Category, CollectiveCall, Measured, Work, category_of
+from simulator.operators import Category, category_of, operator_name
 from simulator.program import Program
 
 IDLE = str(Category.IDLE)
@@ -115,18 +115,11 @@ def _running(history: History, place: Place, span_ps: tuple[int, int], why: str)
         task=program.names[task],
         section=program.sections[task],
         category=str(category_of(work)),
-        operator=_operator(work),
+        operator=operator_name(work),
         start_ps=span_ps[0],
         end_ps=span_ps[1],
         why=why,
     )
-
-
-def _operator(work: Work) -> str:
-    """Name of a task's operator; a measured task has only its category."""
-    if isinstance(work, CollectiveCall):
-        return work.op
-    return str(work.category) if isinstance(work, Measured) else type(work).__name__
 
 
 def _held_back(history: History, place: Place, span_ps: tuple[int, int]) -> Segment:

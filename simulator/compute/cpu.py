@@ -17,7 +17,19 @@ from hardware_specs.cpu_kernels import CpuKernels
 from hardware_specs.types import Node
 from inputs.errors import InputError
 from simulator.compute.cpu_amounts import Caches, amounts_of, caches_of, class_of
-from simulator.operators import Amount, Convolution, Delay, Gemm, HostTraffic, HostWork, Interaction, Measured, Operator
+from simulator.operators import (
+    Amount,
+    Attention,
+    Convolution,
+    Delay,
+    Gemm,
+    HostTraffic,
+    HostWork,
+    Interaction,
+    KernelSeries,
+    Measured,
+    Operator,
+)
 from simulator.program import IntArray
 
 PRECISIONS = ("fp32", "tf32")
@@ -85,14 +97,15 @@ class CpuModel:
         """Duration in seconds: a scalar, or ``[P]`` when an amount of the operator is ``[P]``.
 
         Raises:
-            InputError: it is a convolution.
+            InputError: it is a kernel of GPUs only: a convolution, attention, or a series of kernels.
         """
         if isinstance(operator, Measured):
             return operator.seconds
         if isinstance(operator, Delay):
             return operator.seconds / self.host_speed
-        if isinstance(operator, Convolution):
-            raise InputError("convolutions run on GPUs only", given=self.node.name, expected="nodes with GPUs")
+        if isinstance(operator, Convolution | Attention | KernelSeries):
+            what = "convolutions" if isinstance(operator, Convolution) else "transformers"
+            raise InputError(f"{what} run on GPUs only", given=self.node.name, expected="nodes with GPUs")
         kind = class_of(operator)
         if kind is None:
             return 0.0

@@ -2,6 +2,8 @@
 
     GEMM          by shape: tiles, waves, split-K (`simulator.compute.gemm`)
     streams       start + bytes / rate: element-wise kernels, optimizers, copies
+    attention     start + arithmetic or bytes, whichever is longer (`simulator.compute.attention`)
+    series        one kernel after the other
     convolutions  the fastest algorithm: matrix product or Winograd (`simulator.compute.convolution`)
     interaction   start + arithmetic or bytes, whichever is longer
     embeddings    max(start, bytes / rate)
@@ -21,11 +23,13 @@ import numpy as np
 
 from hardware_specs.processors import Gpu
 from hardware_specs.types import Node
+from simulator.compute.attention import attention_fraction, is_measured
 from simulator.compute.convolution import ConvolutionRates, convolution_s, fractions_of, has_fractions
 from simulator.compute.gemm import GemmRates, aligned_elements, gemm_s
 from simulator.compute.model import COMPUTE_MODELS
 from simulator.operators import (
     Amount,
+    Attention,
     CacheFill,
     Convolution,
     Copy,
@@ -39,6 +43,7 @@ from simulator.operators import (
     HostWork,
     Ingest,
     Interaction,
+    KernelSeries,
     Marker,
     Measured,
     Operator,
@@ -98,6 +103,10 @@ class GpuModel:
 
     def outside_range(self, operator: Operator) -> str | None:
         """Reason why the operator is outside the range of the measured constants, or None."""
+        if isinstance(operator, KernelSeries):
+            return next((why for _, kernel in operator.kernels if (why := self.outside_range(kernel))), None)
+        if isinstance(operator, Attention) and not is_measured(self.gpu.architecture):
+            return f"no attention kernel was measured on {self.gpu.name}: it counts as on ampere"
         if isinstance(operator, Gemm) and operator.precision == "tf32" and "tf32" not in self.gpu.peak_flops:
             return f"{self.gpu.name} has no tf32: such GEMMs compute in fp32"
         if isinstance(operator, Gemm) and operator.precision == "fp8":
@@ -203,6 +212,14 @@ class GpuModel:
     def _gemm(self, operator: Gemm) -> Amount:
         return gemm_s(operator, self.gemm_rates(operator.precision))
 
+    def _attention(self, operator: Attention) -> Amount:
+        fraction = attention_fraction(self.gpu.architecture, backward=operator.backward)
+        rate = self.gpu.peak_flops_per_s(operator.precision) * fraction * self.gemm_speed
+        return self._started(np.maximum(operator.flops / rate, operator.bytes / self.stream_bytes_per_s))
+
+    def _series(self, operator: KernelSeries) -> Amount:
+        return sum(count * self.duration_s(kernel) for count, kernel in operator.kernels)
+
     def _convolution(self, operator: Convolution) -> Amount:
         rates = ConvolutionRates(
             gemm=self.gemm_rates(operator.precision),
@@ -294,6 +311,8 @@ def gemm_rates(gpu: Gpu, precision: str, gemm_speed: float = 1.0, memory_speed: 
 
 _DURATIONS: dict[type, Callable[[GpuModel, Any], Amount]] = {
     Gemm: GpuModel._gemm,  # noqa: SLF001 - the class's own table
+    Attention: GpuModel._attention,  # noqa: SLF001
+    KernelSeries: GpuModel._series,  # noqa: SLF001
     Convolution: GpuModel._convolution,  # noqa: SLF001
     EmbeddingLookup: GpuModel._lookup,  # noqa: SLF001
     EmbeddingUpdate: GpuModel._update,  # noqa: SLF001

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simulator.countable import require_countable
-from simulator.lowered import Activity
+from simulator.lowered import Activity, Phase
 from simulator.lowering.result import CollectiveInfo
 from simulator.network.blocks import Block
 from simulator.network.collectives import Call
@@ -31,22 +31,25 @@ class LoweredCollective:
 class CollectiveLowering:
     """Lowers the calls of a task graph; equal calls, such as calls for tensors of one size, are lowered once."""
 
-    def __init__(self, programs: Sequence[Program], model: CollectiveModel, evened: float) -> None:
+    def __init__(
+        self, programs: Sequence[Program], model: CollectiveModel, evened: float, *, joins: bool = False
+    ) -> None:
         """No call is lowered yet.
 
         Args:
+            joins: whether instances of calls that replicas reach together are one activity.
             evened: fraction by which uneven sizes move to their mean, 0 to 1.
         """
-        self._programs, self._model, self._evened = programs, model, evened
+        self._programs, self._model, self._evened, self._joins = programs, model, evened, joins
         self._known: dict[Hashable, tuple[str, LoweredCollective]] = {}
 
     def lower(self, sequenced: SequencedCall) -> LoweredCollective:
         """The activities of a call; raises as `lower_collective`."""
         key = _key(sequenced)
         if key is None:
-            return lower_collective(sequenced, self._programs, self._model, self._evened)
+            return lower_collective(sequenced, self._programs, self._model, self._evened, joins=self._joins)
         if key not in self._known:
-            made = lower_collective(sequenced, self._programs, self._model, self._evened)
+            made = lower_collective(sequenced, self._programs, self._model, self._evened, joins=self._joins)
             self._known[key] = (sequenced.task, made)
             return made
         task, known = self._known[key]
@@ -61,15 +64,30 @@ def _key(sequenced: SequencedCall) -> Hashable:
         return None
     call = sequenced.call
     sizes = tuple((caller.program, float(caller.call.bytes)) for caller in sequenced.callers)
-    return (call.op, call.communicator, call.root, call.on_host, sizes, sequenced.instance.tobytes())
+    return (
+        call.op,
+        call.communicator,
+        call.root,
+        call.on_host,
+        call.repeats,
+        call.in_step,
+        sizes,
+        sequenced.instance.tobytes(),
+    )
 
 
 def lower_collective(
-    sequenced: SequencedCall, programs: Sequence[Program], model: CollectiveModel, evened: float
+    sequenced: SequencedCall,
+    programs: Sequence[Program],
+    model: CollectiveModel,
+    evened: float,
+    *,
+    joins: bool = False,
 ) -> LoweredCollective:
     """Choose algorithms and make the activities of all instances.
 
     Args:
+        joins: as of `CollectiveLowering`.
         evened: fraction by which uneven sizes move to their mean, 0 to 1.
 
     Raises:
@@ -85,17 +103,66 @@ def lower_collective(
         for block in model.blocks(sequenced.instance)
     ]
     timed = [model.time(call) for call in calls]
-    require_countable(sequenced.task, max(_slowest_s(chosen) for chosen in timed))
+    require_countable(sequenced.task, sequenced.call.repeats * max(_slowest_s(chosen) for chosen in timed))
     activity_of = np.full(int(sequenced.instance.max()) + 1, -1, dtype=np.int64)
     activities: list[Activity] = []
     for call, chosen in zip(calls, timed, strict=True):
         activity_of[call.block.number] = len(activities) + np.arange(call.block.instance_count)
+        if joins and sequenced.call.in_step:
+            groups = _replicas(call.block, sequenced, programs)
+            activity_of[call.block.number] = len(activities) + groups
+            activities += _joined(sequenced, groups, model.phases(call, chosen))
+            continue
         labels = _labels(sequenced.task, sequenced.call.communicator, call.block, alone=len(activity_of) == 1)
-        activities += map(Activity, labels, model.phases(call, chosen))
+        repeats = sequenced.call.repeats
+        activities += (
+            Activity(label, _repeated(own, repeats))
+            for label, own in zip(labels, model.phases(call, chosen), strict=True)
+        )
     info = _info(sequenced, sizes, max(zip(calls, timed, strict=True), key=lambda pair: _slowest_s(pair[1])))
     pairs = zip(calls, timed, strict=True)
     notes = dict.fromkeys(note for call, chosen in pairs for note in model.outside_range(call, chosen))
     return LoweredCollective(activities, activity_of, info, tuple(notes))
+
+
+def _replicas(block: Block, sequenced: SequencedCall, programs: Sequence[Program]) -> IntArray:
+    """Number of the first caller's program of each instance, counted from 0 ``[I]``."""
+    program_of = np.full(len(sequenced.instance), -1, dtype=np.int64)
+    for caller in sequenced.callers:
+        program_of[programs[caller.program].ranks] = caller.program
+    found: IntArray = np.unique(program_of[block.ranks[:, 0]], return_inverse=True)[1]
+    return found
+
+
+def _joined(sequenced: SequencedCall, groups: IntArray, phases: Sequence[tuple[Phase, ...]]) -> Iterator[Activity]:
+    """An activity for each group of instances, which run at the same time.
+
+    Args:
+        groups: number of each instance's group ``[I]``.
+        phases: phases of each instance.
+    """
+    for group in range(int(groups.max()) + 1):
+        own = [phases[instance] for instance in np.flatnonzero(groups == group).tolist()]
+        label = f"{sequenced.task} [{sequenced.call.communicator}, replicas {group}]"
+        yield Activity(label, _repeated(tuple(map(_beside, zip(*own, strict=True))), sequenced.call.repeats))
+
+
+def _beside(phases: Sequence[Phase]) -> Phase:
+    """Equal phases of several instances as one; where they ask for more than a resource has, it takes longer."""
+    numbers, place = np.unique(np.concatenate([phase.resources for phase in phases]), return_inverse=True)
+    asked = np.bincount(place, weights=np.concatenate([phase.usage for phase in phases]), minlength=len(numbers))
+    stretch = max(1.0, float(asked.max(initial=0.0)))
+    work_ps = round(max(phase.work_ps for phase in phases) * stretch)
+    return Phase(max(phase.latency_ps for phase in phases), work_ps, numbers, asked / stretch)
+
+
+def _repeated(phases: tuple[Phase, ...], repeats: int) -> tuple[Phase, ...]:
+    """Phases of so many equal calls: each takes as many times as long."""
+    if repeats == 1:
+        return phases
+    return tuple(
+        replace(phase, latency_ps=phase.latency_ps * repeats, work_ps=phase.work_ps * repeats) for phase in phases
+    )
 
 
 def _slowest_s(timed: Timed) -> float:
@@ -176,11 +243,17 @@ def _info(sequenced: SequencedCall, sizes: Amount | None, slowest: tuple[Call, T
         communicator=sequenced.call.communicator,
         algorithm=timed.algorithm.name,
         protocol=timed.protocol,
-        bytes=float(per_rank[members].mean() if per_rank.ndim else per_rank),
+        bytes=float(per_rank[members].mean() if per_rank.ndim else per_rank) * sequenced.call.repeats,
         members=call.block.size,
         nodes=call.block.node_count,
         instances=len(np.unique(sequenced.instance[members])),
-        alone_s=_slowest_s(timed),
-        phases=tuple((float(stage.latency_s.max()), float(stage.work.seconds.max())) for stage in timed.stages),
+        alone_s=_slowest_s(timed) * sequenced.call.repeats,
+        phases=tuple(
+            (
+                float(stage.latency_s.max()) * sequenced.call.repeats,
+                float(stage.work.seconds.max()) * sequenced.call.repeats,
+            )
+            for stage in timed.stages
+        ),
         straight=sequenced.call.root is not None,
     )

@@ -56,7 +56,8 @@ def lower(
         require_countable_tasks(program, of_program)
     shared = _Activities(len(graph.programs))
     beside = shared_work_of(better, varied)
-    calls = _lower_collectives(graph, better, shared, improve, beside)
+    joins = not (varied.varies or varied.straggler_ranks)
+    calls = _lower_collectives(graph, better, shared, improve, beside, joins=joins)
     fused = _lower_coordinators(graph, better, shared, improve)
     private = _lower_shared(graph, seconds, shared, improve, beside)
     groups = [
@@ -124,11 +125,17 @@ class _Activities:
 
 
 def _lower_collectives(
-    graph: TaskGraph, machine: Machine, shared: _Activities, improve: Mapping[str, float], beside: SharedWork
+    graph: TaskGraph,
+    machine: Machine,
+    shared: _Activities,
+    improve: Mapping[str, float],
+    beside: SharedWork,
+    *,
+    joins: bool,
 ) -> list[LoweredCollective]:
     lowered = []
     speed = improve.get("communication", 1.0)
-    collectives = CollectiveLowering(graph.programs, machine.collectives, evened_part(improve))
+    collectives = CollectiveLowering(graph.programs, machine.collectives, evened_part(improve), joins=joins)
     for sequenced in sequenced_calls(graph):
         collective = collectives.lower(sequenced)
         numbers = np.where(collective.activity_of >= 0, collective.activity_of + len(shared.activities), -1)

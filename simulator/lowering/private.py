@@ -46,10 +46,12 @@ def task_seconds(
     """
     slowdown: Amount = variation.slowdown(program.ranks) if variation.straggler_ranks else 1.0
     evened = evened_part(improve)
+    alike: dict[int, Amount] = {}  # tasks that share an operator take as long
     for task, work in enumerate(program.work):
         if isinstance(work, CollectiveCall):
             continue
-        seconds = compute.duration_s(work)
+        known = alike.get(id(work))
+        seconds = alike[id(work)] = compute.duration_s(work) if known is None else known
         category = category_of(work)
         if category is Category.COMPUTE:
             seconds = seconds * slowdown

@@ -77,6 +77,7 @@ ALWAYS: dict[str, set[str]] = {
     "calibrate collectives": {"LOGS", "--cluster", "--out", "--rule"},
     "calibrate framework": {"NAME", "--out", "--suite", "--constant", "--fresh"},
     "calibrate kernels": {"ROWS", "--gpu", "--out", "--rule"},
+    "calibrate overheads": {"TRACES", "--out", "--framework"},
     "calibrate host": {"--out", "--record"},
 }  # fmt: skip
 """Options that count in every mode of their command."""

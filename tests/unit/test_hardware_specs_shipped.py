@@ -94,7 +94,7 @@ def test_the_machines_asked_for_ship():
     gpus = {"v100_sxm2_16", "v100_sxm2_32", "v100_sxm3_32", "a100_sxm4_40", "a100_sxm4_80", "h100_sxm5_80"}
     gpus |= {"h200_sxm5_141", "b200_sxm_180", "gb200_186", "gh200_96", "h100_pcie_80", "a100_pcie_40", "a100_pcie_80"}
     gpus |= {"a30_24", "a40_48", "l40s_48", "p100_sxm2_16", "p100_pcie_16", "p100_pcie_12", "k80_12", "titan_xp_12"}
-    gpus |= {"m40_12"}
+    gpus |= {"m40_12", "v100_1297mhz", "p100_1189mhz"}
 
     assert clusters <= set(CLUSTERS)
     assert gpus == set(CATALOGS["gpu"].names())

@@ -13,7 +13,7 @@ from scenarios.types import DEFAULT_KIND, Scenario, Section
 
 ROOT = Path(__file__).parents[2]
 ROOMS = ("dlrmsim", "reports", "validation", "scenarios", "traces", "workloads/graph", "simulator")
-OWN = ("scenarios/dlrm/", "scenarios/dlrm_ps/", "scenarios/convnet/", "reports/dlrm/")
+OWN = ("scenarios/dlrm/", "scenarios/dlrm_ps/", "scenarios/convnet/", "scenarios/transformer/", "reports/dlrm/")
 DEFAULTS = "scenarios/types.py"
 """The file that names the kind of scenarios that name none."""
 

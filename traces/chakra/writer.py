@@ -100,7 +100,7 @@ def _attributes(work: Work, column: int) -> Mapping[str, bool | int | str]:
     """Chakra's attributes of a node, then those of ours."""
     if isinstance(work, CollectiveCall):
         group = {} if work.communicator == DEFAULT_GROUP else {"pg_name": work.communicator}
-        size = {"comm_type": _COMM_TYPES[work.op], "comm_size": _own(work.bytes, column)}
+        size = {"comm_type": _COMM_TYPES[work.op], "comm_size": _own(work.bytes * work.repeats, column)}
         return {"is_cpu_op": False, **size, **group, "dtype": work.dtype, "uneven": isinstance(work.bytes, np.ndarray)}
     category = category_of(work)
     more: Mapping[str, int | str] = {}

@@ -90,6 +90,12 @@ def device_work(trace: RankTrace) -> DeviceWork:
     )
 
 
+def launching_calls(trace: RankTrace) -> set[int]:
+    """Event numbers of the runtime calls that launched device work."""
+    found = _launches(trace, np.flatnonzero(trace.events.on_device))
+    return set(found[found >= 0].tolist())
+
+
 def _launches(trace: RankTrace, rows: IntArray) -> IntArray:
     """The runtime call with the same correlation, -1 for none ``[D]``."""
     events = trace.events

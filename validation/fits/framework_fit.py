@@ -35,6 +35,7 @@ from workloads.graph.framework import Constant, Framework
 
 START: dict[Constant, float] = {
     "operator_s": 10e-6,
+    "overhead_factor": 1.0,
     "elementwise_factor": 1.0,
     "embedding_factor": 1.0,
     "iteration_s": 100e-6,
@@ -103,6 +104,7 @@ def calibration_of(framework: str, suites: Sequence[str]) -> list[Configuration]
                 resolved = job.resolved()
                 if (
                     resolved.framework.name == framework
+                    and not case.metric.startswith("parts.")
                     and suite.role(inputs_of(resolved, job) | case.inputs) == "calibration"
                 ):
                     measured.setdefault(job, (resolved, []))[1].append(_seconds(case, resolved))

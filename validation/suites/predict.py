@@ -17,9 +17,23 @@ from scenarios.resolve import ResolvedScenario, load_scenario, question_of
 from scenarios.runner import Simulation, simulate, simulation_of
 from scenarios.summary import DEFAULT_UNIT, summary_of
 from simulator.lowered import PS_PER_S
-from simulator.operators import Category, CollectiveCall, EmbeddingLookup, EmbeddingUpdate, Gemm
+from simulator.operators import (
+    Category,
+    CollectiveCall,
+    Delay,
+    EmbeddingLookup,
+    EmbeddingUpdate,
+    Gemm,
+    HostWork,
+    Marker,
+)
 from workloads.dlrm.iteration.input_path import SECTION as INPUT
 from workloads.graded import graded_quantities
+from workloads.graph.recorder import FRONTEND, HOST, READER
+
+_NO_DEVICE = frozenset({HOST, READER, FRONTEND})
+_IDLE = (Delay, Marker, HostWork)
+"""Streams, and work of other streams, on which a device does nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +182,7 @@ def _parts(outcome: Simulation, summary: Mapping[str, Any]) -> dict[str, float]:
     ``gemm_s``, ``embedding_s`` (lookup and update), ``other_compute_s``, one part per collective op (transfer, without
     waiting), ``serial_s`` (the sum of these), ``input_dist_s`` (collectives of the input, which peers leave out: they
     are in none of the others), ``iteration_s``, ``embedding_update_s`` (part of ``embedding_s``), ``embedding_share``
-    (of the iteration), ``exposed_share_of_comm``.
+    (of the iteration), ``exposed_share_of_comm``, ``gpu_active_s`` (the time in which the device does anything).
     """
     parts = {"gemm_s": 0.0, "embedding_s": 0.0, "other_compute_s": 0.0, "all_to_all_s": 0.0, "all_reduce_s": 0.0}
     record, updates_s = outcome.result.records[0], 0.0
@@ -184,10 +198,36 @@ def _parts(outcome: Simulation, summary: Mapping[str, Any]) -> dict[str, float]:
                 parts[name] = parts.get(name, 0.0) + share * seconds
     parts["serial_s"] = float(np.sum([seconds for name, seconds in parts.items() if name != "input_dist_s"]))
     parts["iteration_s"] = summary["iteration_time_s"]
+    parts["gpu_active_s"] = _active_s(outcome, parts["iteration_s"])
     parts["embedding_update_s"] = updates_s
     parts["embedding_share"] = parts["embedding_s"] / parts["iteration_s"]
     parts["exposed_share_of_comm"] = summary["breakdown"]["exposed_share_of_comm"]
     return parts
+
+
+def _active_s(outcome: Simulation, iteration_s: float) -> float:
+    """Seconds of an iteration in which a device computes, copies or exchanges, the mean over ranks.
+
+    The union of its streams in the steady state: what overlaps the iterations before and after counts once.
+    """
+    active_s, period_ps = 0.0, round(iteration_s * PS_PER_S)
+    for program, times in zip(outcome.graph.programs, outcome.result.records[0].groups, strict=True):
+        streams = (program.streams[number].name for number in program.stream_of.tolist())
+        kinds = enumerate(zip(streams, program.work, strict=True))
+        rows = [row for row, (stream, work) in kinds if stream not in _NO_DEVICE and not isinstance(work, _IDLE)]
+        if not rows:
+            continue
+        starts, ends = (times.start_ps + times.waiting_ps)[rows], times.end_ps[rows]
+        begin = starts.min(axis=0)
+        shifts = period_ps * np.arange(-1, 2)
+        starts, ends = (np.concatenate([each + shift for shift in shifts]) for each in (starts, ends))
+        starts, ends = (np.clip(each, begin, begin + period_ps) for each in (starts, ends))
+        order = np.argsort(starts, axis=0, kind="stable")
+        starts, ends = (np.take_along_axis(each, order, axis=0) for each in (starts, ends))
+        covered = np.vstack([starts[:1], np.maximum.accumulate(ends, axis=0)[:-1]])
+        active_ps = np.maximum(0, ends - np.maximum(starts, covered)).sum(axis=0)
+        active_s += float(active_ps.mean()) / PS_PER_S * program.rank_count / outcome.graph.world_size
+    return active_s
 
 
 def _part_of(work: object, category: Category) -> str:

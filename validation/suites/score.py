@@ -60,6 +60,7 @@ def _score(file: Path, suite: Suite, run_all: Map, progress: Progress | None) ->
         **statistics(_errors(_scored(counted), memory=False)),
         "by_configuration": statistics_of(by_configuration(_scored(counted))),
         "configurations": by_configuration(counted),
+        "by_metric": _by_metric(_scored(counted)),
         "groups": groups_of(cases),
         "coverage": coverage(_scored(cases)),
         "memory_cases": statistics(_errors(counted, memory=True)),
@@ -84,6 +85,16 @@ def _score(file: Path, suite: Suite, run_all: Map, progress: Progress | None) ->
 def _scored(cases: Sequence[Table]) -> Sequence[Table]:
     """The cases that say how good a prediction is: those that nothing was calibrated on, if there are any."""
     return [case for case in cases if case["role"] == "validation"] or cases
+
+
+def _by_metric(cases: Sequence[Table]) -> list[Table]:
+    """Statistics of each metric of read cases, where there are several: a part of an iteration is no iteration."""
+    found: dict[str, list[float]] = {}
+    for case in cases:
+        if case["error_pct"] is not None and case["grade"] != "memory" and "metric" in case:
+            found.setdefault(case["metric"], []).append(case["error_pct"])
+    rows = [{"metric": metric, "cases": len(errors), **statistics(errors)} for metric, errors in found.items()]
+    return rows if len(rows) > 1 else []
 
 
 def _errors(cases: Sequence[Table], *, memory: bool) -> list[float]:

@@ -8,6 +8,7 @@ from typing import Literal, TypeAlias, get_args
 from inputs.errors import InputError, nearest_name
 from simulator.precisions import Precision
 from workloads.graph.optimizers import DenseOptimizerKind
+from workloads.graph.overheads import Overheads
 
 Strategy: TypeAlias = Literal[
     "horovod_mpi", "horovod_mpi_opt", "horovod_nccl", "baidu_ring",
@@ -43,6 +44,8 @@ class ConvnetSettings:
         local_world_size: ranks on a node.
         images_per_rank: images that a rank processes in an iteration.
         operator_s: host time of an operator beside its launch, seconds.
+        overheads: host time of each operator by name, in place of the two.
+        overhead_factor: multiplies them.
         iteration_s: time of an iteration in which the device waits for the host, seconds.
         precision: number format of activations, their gradients and products.
         classes: outputs; tf_cnn_benchmarks counts the background.
@@ -63,6 +66,8 @@ class ConvnetSettings:
     images_per_rank: int
     strategy: Strategy
     operator_s: float = 0.0
+    overheads: Overheads | None = None
+    overhead_factor: float = 1.0
     iteration_s: float = 0.0
     precision: Precision = "fp32"
     classes: int = 1001

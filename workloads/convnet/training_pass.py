@@ -15,7 +15,9 @@ from workloads.convnet.kernels import ImageBatch, backward_kernels, forward_kern
 from workloads.convnet.layers import IMAGES, Layer, Network, Variable
 from workloads.convnet.settings import ConvnetSettings
 from workloads.graph.buckets import GRADIENT_BYTES
+from workloads.graph.operator_names import operator_of
 from workloads.graph.optimizers import DENSE_ACCESSES
+from workloads.graph.overheads import HostCosts
 
 HOST, DEFAULT, MEMCPY = "host", "default", "memcpy"
 """Streams of every rank: the thread that launches kernels, kernels, copies of images."""
@@ -47,11 +49,14 @@ class PassRecorder:
         self.builder = ProgramBuilder(name, ranks, [HOST, DEFAULT, MEMCPY, *streams])
         self._network, self._settings = network, settings
         self._batch = ImageBatch(settings.images_per_rank, settings.precision)
-        self._launch = HostWork(launches=1, seconds=settings.operator_s)
+        self._costs = HostCosts(settings.operator_s, settings.overheads, settings.overhead_factor)
 
-    def kernel(self, name: str, work: Operator, *, section: str, after: Iterable[int] = ()) -> int:
-        """Launch a kernel; returns its task."""
-        launch = self.builder.task(f"launch_{name}", HOST, self._launch, section=section)
+    def kernel(
+        self, name: str, work: Operator, *, section: str, after: Iterable[int] = (), continues: bool = False
+    ) -> int:
+        """Launch a kernel; returns its task. ``continues``: the operator before does, in profiles with overheads."""
+        host = self._costs.launch([operator_of(work, section)], 1, continues=continues)
+        launch = self.builder.task(f"launch_{name}", HOST, host, section=section)
         return self.builder.task(name, DEFAULT, work, after=[launch, *after], section=section)
 
     def forward(self, weights: Mapping[str, int] | None = None) -> None:
@@ -78,7 +83,8 @@ class PassRecorder:
                 work = gradient_sum(layer.output, readers[number], self._batch)
                 self.kernel(f"{layer.name}_sum", work, section="backward")
             for kernel in backward_kernels(layer, self._batch):
-                task = self.kernel(_named(layer, kernel.part), kernel.work, section="backward")
+                name, continues = _named(layer, kernel.part), kernel.part == "inputs"
+                task = self.kernel(name, kernel.work, section="backward", continues=continues)
                 if kernel.makes_gradients:
                     gradients += [Gradient(variable, task) for variable in layer.variables]
         return gradients
@@ -94,7 +100,8 @@ class PassRecorder:
             variable = gradient.variable
             work = DenseOptimizer(variable.elements, float(accesses * gradient.bytes))
             after = [summed[variable.name]] if variable.name in summed else []
-            self.kernel(f"update_{variable.name}", work, section="optimizer", after=after)
+            further = gradient is not gradients[0]
+            self.kernel(f"update_{variable.name}", work, section="optimizer", after=after, continues=further)
 
     def kernels_end(self) -> int:
         """A task after the last kernel, and after the device's wait for the framework."""
@@ -104,6 +111,9 @@ class PassRecorder:
 
     def end(self, after: Iterable[int]) -> Program:
         """The program; its host waits for these tasks."""
+        after_s = self._costs.end_s()
+        if after_s > 0.0:
+            self.builder.task("end_of_operator", HOST, HostWork(seconds=after_s), section="optimizer")
         self.builder.task("end", HOST, Marker(), after=after, section="optimizer")
         return self.builder.build()
 

@@ -13,6 +13,7 @@ from inputs.quantities import Quantity, RankCount
 from inputs.validate import validate
 from inputs.yaml_lines import Document, load_yaml
 from workloads.graded import Graded
+from workloads.graph.overheads import HostCosts, HostTime, Overheads
 
 Pipeline: TypeAlias = Literal["none", "sparse_dist", "inter_iteration", "prefetch", "fused_sparse_dist", "semi_sync"]
 InteractionKernel: TypeAlias = Literal["gather", "fused", "mask"]
@@ -22,13 +23,14 @@ FRAMEWORKS = Catalog("framework", "workloads", "frameworks")
 
 
 Factor = Annotated[float, Field(ge=1e-3, le=1e3)]
-HostTime = Annotated[float, Quantity("s", 0.0, 1.0)]
-"""Time of a host for one kernel, operator or feature: at most 1 s."""
 BucketBytes = Annotated[float, Quantity("bytes", 1.0, 1e15)]
 Constant: TypeAlias = Literal[
-    "operator_s", "elementwise_factor", "embedding_factor", "iteration_s", "table_s", "feature_s"
+    "operator_s", "overhead_factor", "elementwise_factor", "embedding_factor", "iteration_s", "table_s", "feature_s"
 ]
 """Quantities that a fit may set; none of them knows a number of GPUs, a vendor or a batch."""
+
+
+FactorName: TypeAlias = Literal["elementwise_factor", "embedding_factor", "interaction_factor", "overhead_factor"]
 
 
 class Fit(Strict):
@@ -57,6 +59,8 @@ class Framework(Strict):
         title: one line for people.
         launch_s: host time to launch one kernel, seconds.
         operator_s: host time of one operator beside its launches (dispatch, Python, autograd), seconds.
+        overheads: host time of each operator by name, in parts, in place of the two.
+        overhead_factor: host time of operators over ``overheads``: below 1 where a profiler ran when they were taken.
         first_bucket_bytes: size at which DDP closes the first gradient bucket.
         bucket_bytes: size at which it closes the others.
         input_process_group: ``shared``: all collectives serialise on one communication stream; ``own``: those of
@@ -69,6 +73,11 @@ class Framework(Strict):
         overlap_exchange: see `workloads.dlrm.model.choices.Overlap`, as the next two.
         overlap_all_reduce: likewise.
         overlap_weight_gradients: likewise.
+        host_waits: ``never``; ``copies_and_loss``: the host waits for the copies of a batch before it launches the
+            forward pass, and for the loss before it launches the backward pass (``tensor.to``, ``loss.item()``).
+        one_rank: ``distributed``: a rank alone has DDP and TorchRec, as several do; ``plain``: it has neither, so that
+            nothing is exchanged, scaled or summed.
+        gradients: ``set`` by the backward pass; ``added``: set to zero after the forward pass, then added to.
         reserve_bytes: device memory that the framework takes (context, allocator slack, NCCL buffers).
         pipeline: overlap between batches, unless the scenario sets it.
         planner: planner of the tables, unless the scenario sets it.
@@ -94,6 +103,9 @@ class Framework(Strict):
         elementwise_factor: memory traffic of element-wise kernels over what the generator counts, one pass for each
             activation, cast and permutation.
         embedding_factor: time of lookups and updates on the device over that of one table-batched kernel each.
+        interaction_factor: memory traffic of the products of the dot interaction over what is counted.
+        index_backward_s: device time of the gradient of the gather of a product, for each product that is kept: index
+            kernels that add (PyTorch's indexing_backward) instead of a pass over memory.
         iteration_s: time per iteration in which the device waits for the host: synchronisation, launch of a graph.
         table_s: time per feature that a rank looks up, forward and update, in which the device waits for launches:
             kernels of its own beside its memory traffic.
@@ -116,6 +128,11 @@ class Framework(Strict):
     overlap_all_reduce: Graded[bool]
     overlap_weight_gradients: Graded[bool]
     reserve_bytes: Graded[Annotated[float, Quantity("bytes", 0.0, 1e15)]]
+    overheads: Overheads | None = None
+    overhead_factor: Graded[Factor] | None = None
+    host_waits: Graded[Literal["never", "copies_and_loss"]] | None = None
+    one_rank: Graded[Literal["distributed", "plain"]] | None = None
+    gradients: Graded[Literal["set", "added"]] | None = None
     pipeline: Graded[Pipeline] | None = None
     planner: Graded[str] | None = None
     all_to_all_between_nodes: Graded[str] | None = None
@@ -131,25 +148,46 @@ class Framework(Strict):
     interaction_kernel: Graded[InteractionKernel] | None = None
     elementwise_factor: Graded[Factor] | None = None
     embedding_factor: Graded[Factor] | None = None
+    interaction_factor: Graded[Factor] | None = None
+    index_backward_s: Graded[HostTime] | None = None
     iteration_s: Graded[Annotated[float, Quantity("s", 0.0, 3600.0)]] | None = None
     table_s: Graded[HostTime] | None = None
     feature_s: Graded[HostTime] | None = None
     fit: Fit | None = None
 
-    def seconds(self, name: Literal["iteration_s", "table_s", "feature_s"]) -> float:
+    def seconds(self, name: Literal["iteration_s", "table_s", "feature_s", "index_backward_s"]) -> float:
         """A time, 0 where the profile has none."""
         found: Graded[float] | None = getattr(self, name)
         return 0.0 if found is None else found.value
 
-    def factor(self, name: Literal["elementwise_factor", "embedding_factor"]) -> float:
-        """A factor on memory traffic, 1 where the profile has none."""
+    def factor(self, name: FactorName) -> float:
+        """A factor on memory traffic or host time, 1 where the profile has none."""
         found: Graded[float] | None = getattr(self, name)
         return 1.0 if found is None else found.value
+
+    def host_costs(self) -> HostCosts:
+        """Host time of the launches of an iteration."""
+        return HostCosts(self.operator_s.value, self.overheads, self.factor("overhead_factor"))
 
     @property
     def own_pipeline(self) -> Pipeline:
         """The pipeline of scenarios that state none."""
         return "none" if self.pipeline is None else self.pipeline.value
+
+    @property
+    def waits_for_copies_and_loss(self) -> bool:
+        """Whether the host waits for the batch and for the loss."""
+        return self.host_waits is not None and self.host_waits.value == "copies_and_loss"
+
+    @property
+    def plain_alone(self) -> bool:
+        """Whether a rank alone exchanges nothing."""
+        return self.one_rank is not None and self.one_rank.value == "plain"
+
+    @property
+    def adds_gradients(self) -> bool:
+        """Whether the backward pass adds to gradients that were set to zero."""
+        return self.gradients is not None and self.gradients.value == "added"
 
     @property
     def owners_read(self) -> bool:

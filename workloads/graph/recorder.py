@@ -13,8 +13,9 @@ that were issued before it.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -29,6 +30,7 @@ from simulator.operators import (
     EmbeddingLookup,
     EmbeddingUpdate,
     HostWork,
+    Interaction,
     Marker,
     Work,
     touched_bytes,
@@ -36,6 +38,8 @@ from simulator.operators import (
 from simulator.program import IntArray, Program, Stream
 from workloads.graph.choices import Progress
 from workloads.graph.framework import CudaGraph, Framework
+from workloads.graph.operator_names import operator_of
+from workloads.graph.overheads import COPY_CALL, LAUNCH_CALL, SHARED, HostCosts
 from workloads.graph.passes import PassBuilder
 from workloads.graph.schedule import Schedule
 
@@ -114,14 +118,16 @@ class Recorder(PassBuilder):
         self._ended: dict[int, int] = {}
         self._measured = on_host and not host_factors
         own = not self._measured
-        self._operator_s = framework.operator_s.value if own else 0.0
+        self._costs = framework.host_costs() if own else HostCosts(0.0)
         self._on_host, self._alone = on_host, on_host and len(ranks) == 1
+        self._plain = framework.plain_alone and len(ranks) == 1
         self._copied = copied
         self._elementwise = framework.factor("elementwise_factor") if own else 1.0
+        self._interaction = framework.factor("interaction_factor") if own else 1.0
         self._embedding = framework.factor("embedding_factor") if own else 1.0
         self._cuda_graph = "none" if on_host else cuda_graph
         self._graph: int | None = None
-        self._graphs = 0
+        self._graphs = self._ends = 0
         self._last: dict[str, int] = {}
         self._before_bytes: Amount = 0.0
 
@@ -139,9 +145,18 @@ class Recorder(PassBuilder):
         stream: str = DEFAULT,
         after: Iterable[int] = (),
         launches: int = 1,
+        operators: Sequence[str] = (),
+        continues: bool = False,
     ) -> int:
-        """Launch ``work`` as ``launches`` kernels of one operator on ``stream``; returns the task's number."""
-        launch = self._launch(name, launches, section, captured=section not in _OUTSIDE_NETWORK)
+        """Launch ``work`` as ``launches`` kernels of one operator on ``stream``; returns the task's number.
+
+        Args:
+            operators: names in profiles with overheads by operator; none: the kind of work says which one.
+            continues: whether the operator before launches this too, in such profiles.
+        """
+        known, call = operators or [operator_of(work, section)], COPY_CALL if isinstance(work, Copy) else LAUNCH_CALL
+        host = partial(self._costs.launch, known, launches, call=call, continues=continues)
+        launch = self._launch(name, host, section, captured=section not in _OUTSIDE_NETWORK)
         stream = self._place(stream)
         task = self.task(name, stream, self._scaled(work), after=[launch, *after], section=section)
         self._last[stream] = task
@@ -163,8 +178,8 @@ class Recorder(PassBuilder):
 
     def _scaled(self, work: Work) -> Work:
         """The work as the framework's kernels do it."""
-        if isinstance(work, Elementwise) and self._elementwise != 1.0:
-            factor = self._elementwise
+        factor = self._elementwise if isinstance(work, Elementwise) else self._interaction
+        if isinstance(work, Elementwise | Interaction) and factor != 1.0:
             return replace(work, read_bytes=factor * work.read_bytes, write_bytes=factor * work.write_bytes)
         if isinstance(work, EmbeddingLookup | EmbeddingUpdate):
             return replace(work, factor=self._embedding)
@@ -175,14 +190,18 @@ class Recorder(PassBuilder):
     ) -> int:
         """Launch a collective on the stream of its process group; returns the task's number.
 
-        A rank that is alone on its host copies instead of exchanging. Some operations are done on a copy of
+        A rank that is alone on its host copies instead of exchanging; in a framework that is plain alone there is
+        nothing to do. Some operations are done on a copy of
         their input, which the call makes (``copied``).
         """
         if self._alone:
             work = Marker(Category.COPY) if call.op == "all_reduce" else Copy(call.bytes, "d2d")
             return self.kernel(name, work, section=section, stream=issued_from)
+        if self._plain:
+            return self.task(name, self._place(issued_from), Marker(Category.COMM), section=section)
         copied = call.bytes if call.op in self._copied else 0.0
-        launch = self._launch(name, 1, section, captured=False, collectives=1, copied_bytes=copied)
+        host = partial(self._costs.launch, [SHARED], 1)
+        launch = self._launch(name, host, section, captured=False, collectives=1, copied_bytes=copied)
         issued_from = self._place(issued_from)
         if self._in_calls:
             self._issued.append(_Issued(name, call, section))
@@ -220,11 +239,13 @@ class Recorder(PassBuilder):
     def next_pass(self) -> None:
         """Close a pass, whose collectives have ended, and open the next one."""
         self._complete(len(self._issued))
+        self._end_operator("optimizer")
         super().next_pass()
 
     def build(self) -> Program:
         """The program of the iteration, whose collectives have ended; raises as `PassBuilder.build`."""
         self._complete(len(self._issued))
+        self._end_operator("optimizer")
         return super().build()
 
     def stream_wait(self, name: str, on: int | str, *, section: str, stream: str = DEFAULT, lag: int = 0) -> None:
@@ -240,7 +261,19 @@ class Recorder(PassBuilder):
     def host(self, name: str, work: Work, *, section: str) -> int:
         """Work of the host thread, which ends a CUDA graph; returns the task's number."""
         self._graph = None
+        self._end_operator(section)
         return self.task(name, HOST, work, section=section)
+
+    def wait_for(self, name: str, *, section: str) -> None:
+        """Let the host wait for a task of the open pass by its name."""
+        self.depend(self.host(f"wait_{name}", Marker(), section=section), name)
+
+    def _end_operator(self, section: str) -> None:
+        """Let the host end the operator whose last launch is made."""
+        after_s = self._costs.end_s()
+        if after_s > 0.0:
+            self.task(f"end_of_operator_{self._ends}", HOST, HostWork(seconds=after_s), section=section)
+            self._ends += 1
 
     def _place(self, stream: str) -> str:
         """The stream on which work for ``stream`` runs."""
@@ -249,7 +282,7 @@ class Recorder(PassBuilder):
     def _launch(
         self,
         name: str,
-        launches: int,
+        cost: Callable[[], HostWork],
         section: str,
         *,
         captured: bool,
@@ -258,10 +291,11 @@ class Recorder(PassBuilder):
     ) -> int:
         """The host task that starts a kernel or collective: its own, or that of the graph it is in."""
         if self._cuda_graph == "none" or (self._cuda_graph == "network" and not captured):
-            work = HostWork(launches, self._operator_s, collectives, copied_bytes, self._before_bytes)
-            return self.host(f"launch_{name}", work, section=section)
+            work = replace(cost(), collectives=collectives, copied_bytes=copied_bytes, after_bytes=self._before_bytes)
+            self._graph = None
+            return self.task(f"launch_{name}", HOST, work, section=section)
         if self._graph is None:
-            work = HostWork(launches=1, seconds=self._operator_s)
+            work = self._costs.launch([SHARED], 1)
             self._graph = self.task(f"launch_graph_{self._graphs}", HOST, work, section="graph")
             self._graphs += 1
         return self._graph

@@ -89,16 +89,22 @@ class Backward:
             if kernels and (layer.activation or layer.bias):
                 through = Elementwise(3 * size if layer.activation else size, size if layer.activation else 0.0)
                 self._recorder.kernel(
-                    f"{layer.name}_activation_backward", through, section=section, launches=1 + layer.activation
+                    f"{layer.name}_activation_backward",
+                    through,
+                    section=section,
+                    launches=1 + layer.activation,
+                    operators=_THROUGH[: 1 + layer.activation],
                 )
             if job.precision == "fp8":
                 self._recorder.kernel(f"{layer.name}_gradient_in_fp8", Elementwise(size, size), section=section)
-            weights = partial(self._weight_product, layer, section, samples)
+            of_inputs = input_gradient or layer is not layers[0]
+            weights = partial(self._weight_product, layer, section, samples, continues=of_inputs and layer.bias)
             if not layer.bias and not defer:
                 last = weights()
-            if input_gradient or layer is not layers[0]:
+            if of_inputs:
                 gemm = input_gradient_gemm(job, layer, samples)
-                self._recorder.kernel(f"{layer.name}_input_gradient", gemm, section=section)
+                continues = not layer.bias and not defer
+                self._recorder.kernel(f"{layer.name}_input_gradient", gemm, section=section, continues=continues)
             if layer.bias and not defer:
                 last = weights()
             if defer:
@@ -112,9 +118,10 @@ class Backward:
         product = self._weight_product(layer, section, samples)
         return self._weights_ready(layer, section) or product
 
-    def _weight_product(self, layer: DenseLayer, section: str, samples: Amount) -> int:
-        gemm = weight_gradient_gemm(self._job, layer, samples)
-        return self._recorder.kernel(f"{layer.name}_weight_gradient", gemm, section=section)
+    def _weight_product(self, layer: DenseLayer, section: str, samples: Amount, *, continues: bool = False) -> int:
+        """Product for the weights; ``continues``: the operator of the product for the inputs does it."""
+        gemm, name = weight_gradient_gemm(self._job, layer, samples), f"{layer.name}_weight_gradient"
+        return self._recorder.kernel(name, gemm, section=section, continues=continues)
 
     def _weights_ready(self, layer: DenseLayer, section: str) -> int | None:
         """Work after both gradients of a layer: that of its weights is cast, if at all, and may be reduced.
@@ -146,7 +153,7 @@ class Backward:
         wire = float(job.batch * job.pooled_width * job.settings.backward_bytes)
         cast = pooled_columns(job, job.vector_bytes(job.pooled_width), wire)
         record_features(self._recorder, job, section)
-        self._recorder.kernel("pooled_gradient_permute", cast, section=section)
+        self._recorder.kernel("pooled_gradient_permute", cast, section=section, operators=["SliceBackward"])
 
     def _start_exchange(self) -> list[int | None]:
         """Start to send the pooled gradients to the owners; one task per group, None for copied tables."""
@@ -196,7 +203,9 @@ class Backward:
         job = self._job
         accesses = DENSE_ACCESSES[job.settings.optimizer.dense]
         work = DenseOptimizer(job.parameters, job.copied_bytes * accesses)
-        kernels = job.settings.framework.optimizer_kernels.value
+        kernels = (
+            job.tensors if job.settings.framework.adds_gradients else job.settings.framework.optimizer_kernels.value
+        )
         if self._compresses:
             self._reduced = [self._decompress(number, task) for number, task in enumerate(self._reduced)]
         self._recorder.kernel(OPTIMIZER, work, section="optimizer", after=self._reduced, launches=kernels)
@@ -209,10 +218,10 @@ class Backward:
         if name in self._one_rank_has:
             return
         section = "gradient_all_reduce"
-        if not self._recorder.first_pass:
-            add = Elementwise(2 * size_bytes, size_bytes)
-            self._recorder.kernel(f"{name}_gradient_accumulate", add, section=section, launches=2)
-        if not self._recorder.last_pass:
+        if self._job.settings.framework.adds_gradients or not self._recorder.first_pass:
+            add, both = Elementwise(2 * size_bytes, size_bytes), ["AccumulateGrad"] * 2
+            self._recorder.kernel(f"{name}_gradient_accumulate", add, section=section, launches=2, operators=both)
+        if self._job.plain or not self._recorder.last_pass:
             return
         if not (self._compresses or self._sums_as_computed):
             scale = Elementwise(size_bytes, size_bytes)
@@ -256,6 +265,9 @@ class Backward:
             f"gradient_decompress_{number}", cast, section="gradient_all_reduce", after=[reduced]
         )
 
+
+_THROUGH = ("aten::sum", "ReluBackward")
+"""Operators of the gradient through an activation: that of the bias, that of the input."""
 
 _LAUNCHES = 9
 """Kernels of an embedding update: linearise, sort, run lengths (2), prefix sum (2), long runs, rows by block, rows by

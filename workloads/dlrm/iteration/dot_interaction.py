@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from simulator.operators import Copy, Elementwise, Interaction, Marker
+from simulator.operators import Category, Copy, Elementwise, Interaction, Marker, Measured
 from workloads.dlrm.iteration.dot_on_host import record_dot_backward_on_host, record_dot_on_host
 from workloads.dlrm.iteration.job import Job
 from workloads.graph.recorder import Recorder
@@ -28,7 +28,7 @@ def record_dot(recorder: Recorder, job: Job) -> None:
         recorder.kernel("interaction", Interaction(flops, inputs, outputs, job.precision), section=section)
         return
     product = _product_bytes(job)
-    recorder.kernel("interaction_cat", Elementwise(inputs, inputs), section=section)
+    recorder.kernel("interaction_cat", Elementwise(inputs, inputs), section=section, operators=["aten::cat"])
     recorder.kernel("interaction", Interaction(flops, inputs, product, job.precision), section=section)
     if kernel == "mask":
         places = outputs / job.element_bytes * PLACE_BYTES
@@ -40,7 +40,8 @@ def record_dot(recorder: Recorder, job: Job) -> None:
         recorder.depend(recorder.host("wait_interaction_count", Marker(), section=section), counted)
         recorder.kernel("interaction_gather", Elementwise(outputs + places, outputs), section=section, launches=2)
         return
-    recorder.kernel("interaction_gather", Elementwise(outputs, outputs), section=section, launches=2)
+    gather = Elementwise(outputs, outputs)
+    recorder.kernel("interaction_gather", gather, section=section, launches=2, operators=["aten::index", "aten::cat"])
 
 
 def record_dot_backward(recorder: Recorder, job: Job) -> None:
@@ -56,7 +57,10 @@ def record_dot_backward(recorder: Recorder, job: Job) -> None:
         recorder.kernel("interaction_backward", whole, section=section)
         return
     product = _product_bytes(job)
-    recorder.kernel("interaction_gather_backward", Elementwise(outputs, product), section=section)
+    each_s = job.settings.framework.seconds("index_backward_s")
+    kept = outputs / job.element_bytes
+    gather = Measured(each_s * kept, Category.COMPUTE, "index backward") if each_s else Elementwise(outputs, product)
+    recorder.kernel("interaction_gather_backward", gather, section=section, operators=["IndexBackward"])
     products = Interaction(flops, 2 * (product + inputs), 2 * inputs, job.precision)
     recorder.kernel("interaction_backward", products, section=section, launches=2)
 

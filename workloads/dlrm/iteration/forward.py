@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from simulator.operators import Amount, Elementwise
+from simulator.operators import Amount, Copy, DenseOptimizer, Elementwise
 from workloads.dlrm.iteration.dot_interaction import record_dot
 from workloads.dlrm.iteration.gemms import forward_gemm
 from workloads.dlrm.iteration.groups import EmbeddingGroup
@@ -16,6 +16,9 @@ BOTTOM = "bottom_mlp_forward"
 DENSE_READER = "pooled_permute"
 """The kernel after which the inputs of an interaction are in place; without a bottom MLP it reads the dense
 features."""
+
+LOSS_BYTES = 4.0
+"""The loss that the host reads, one fp32 number."""
 
 FORWARD_SHARE = 1 / 3
 """Share of the launches of a table that are of the forward pass; the rest are of the update (assumed: gradients take
@@ -97,7 +100,8 @@ def record_mlp(
         if layer.activation and kernels:
             size = samples * (layer.outputs * job.element_bytes)
             work = Elementwise(size, size)
-            tasks.append(recorder.kernel(f"{layer.name}_activation", work, section=section, stream=stream))
+            name = f"{layer.name}_activation"
+            tasks.append(recorder.kernel(name, work, section=section, stream=stream, operators=["aten::relu"]))
     return tasks
 
 
@@ -131,7 +135,7 @@ def record_interaction(recorder: Recorder, job: Job) -> int:
     arrived = float(job.batch * job.pooled_width * job.settings.forward_bytes)
     cast = pooled_columns(job, arrived, job.vector_bytes(job.pooled_width))
     record_features(recorder, job, section)
-    reader = recorder.kernel(DENSE_READER, cast, section=section)
+    reader = recorder.kernel(DENSE_READER, cast, section=section, operators=["aten::cat"])
     inputs, outputs = job.vector_bytes(job.dense.interaction_inputs), job.vector_bytes(job.dense.interaction_outputs)
     if job.interaction == "dot":
         record_dot(recorder, job)
@@ -165,7 +169,14 @@ def record_cross(recorder: Recorder, job: Job) -> None:
 
 
 def record_loss(recorder: Recorder, job: Job) -> None:
-    """The loss of the top MLP's output and its gradient."""
+    """The loss of the top MLP's output, which the host may read, and its gradient."""
     size = job.vector_bytes(job.dense.top[-1].outputs)
-    recorder.kernel("loss", Elementwise(2 * size, size), section="loss", launches=2)
-    recorder.kernel("loss_backward", Elementwise(2 * size, size), section="loss_backward", launches=2)
+    work = Elementwise(2 * size, size)
+    recorder.kernel("loss", work, section="loss", launches=2, operators=["aten::mse_loss"])
+    if job.waits_for_copies_and_loss:
+        recorder.kernel("loss_to_host", Copy(LOSS_BYTES, "d2h"), section="loss")
+        recorder.wait_for("loss_to_host", section="loss")
+    if job.settings.framework.adds_gradients:
+        zero = DenseOptimizer(job.parameters, job.copied_bytes)
+        recorder.kernel("zero_gradients", zero, section="loss", launches=job.tensors, operators=["Optimizer.zero_grad"])
+    recorder.kernel("loss_backward", work, section="loss_backward", launches=2, operators=["MseLossBackward"])

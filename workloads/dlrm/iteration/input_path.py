@@ -26,6 +26,9 @@ COPY, PERMUTE, INDICES = "input_copy", "input_dist_permute", "input_dist_recat"
 EXCHANGE, SPLITS = "input_dist_splits", "input_dist_splits_to_host"
 """The copy, the first task of input_dist, the end of its exchange of splits, its last task."""
 
+_COPIES = ("aten::to",) * 4
+"""Copies of dense features, lengths, indices and labels, an operator each."""
+
 _BUCKETIZE_LAUNCHES = 3
 """Kernels of FBGEMM's block_bucketize_sparse_features: count, prefix sum, scatter."""
 
@@ -45,7 +48,12 @@ class InputPath:
         """Copy a batch to the device, when it has come in and there is room."""
         after = [] if self._job.settings.ingestion is None else [self._ingest(self._job.settings.ingestion)]
         work = Copy(self._job.input_bytes, "h2d")
-        self._copy = self._recorder.kernel(COPY, work, stream=MEMCPY, section=SECTION, after=after)
+        waits = self._job.waits_for_copies_and_loss
+        self._copy = self._recorder.kernel(
+            COPY, work, stream=DEFAULT if waits else MEMCPY, section=SECTION, after=after, operators=_COPIES
+        )
+        if waits:
+            self._recorder.wait_for(COPY, section=SECTION)
 
     def free_after(self, reader: int | str) -> None:
         """Let the copy wait for a task that reads a batch for the last time, whose place it takes.

@@ -88,7 +88,7 @@ class Job:
     @property
     def exchanges_indices(self) -> bool:
         """Whether the indices of sharded tables are sent to their owners."""
-        return self.sharded and not self.settings.framework.owners_read
+        return self.sharded and not self.settings.framework.owners_read and not self.plain
 
     @property
     def pooled_width(self) -> int:
@@ -107,6 +107,22 @@ class Job:
         """Different pairs of vectors that the dot interaction has."""
         vectors = self.plan.tables.feature_count + 1
         return vectors * (vectors - 1) // 2
+
+    @property
+    def waits_for_copies_and_loss(self) -> bool:
+        """Whether the host waits for the copies of a batch, and for the loss; there is nothing to wait for on CPUs."""
+        settings = self.settings
+        return settings.framework.waits_for_copies_and_loss and not settings.on_host and settings.cuda_graph == "none"
+
+    @property
+    def tensors(self) -> int:
+        """Tensors of dense parameters: weights and biases of layers."""
+        return sum(1 + layer.bias for layer in self.dense.layers)
+
+    @property
+    def plain(self) -> bool:
+        """Whether the job is one rank that exchanges, scales and sums nothing."""
+        return self.settings.framework.plain_alone and self.settings.world_size == 1
 
     @property
     def parameters(self) -> int:

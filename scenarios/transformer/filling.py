@@ -1,0 +1,129 @@
+"""A transformer's own keys, resolved: sizes of groups, sequences and micro-batches, checked against each other."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from hardware_specs import Cluster
+from inputs.keys import KeyPath
+from inputs.yaml_lines import Document
+from scenarios.family import Asked, Filled
+from scenarios.located import located
+from scenarios.transformer.section import TransformerScenario, TransformerSection
+from simulator.precisions import Precision
+from workloads.graph.framework import Framework
+from workloads.transformer.architecture import Transformer
+from workloads.transformer.settings import ParallelSizes, TransformerSettings
+
+BATCH: KeyPath = ("workload", "global_batch_size")
+SEQUENCES: KeyPath = ("workload", "sequences")
+PARALLEL: KeyPath = ("workload", "parallel")
+
+
+def fill(asked: Asked[Transformer, TransformerScenario]) -> Filled[Transformer]:
+    """Fill the section ``workload``; see `scenarios.family.Family.fill`."""
+    document, section = asked.document, asked.scenario.workload
+    if asked.cluster.node.gpu is None:
+        raise document.error(
+            ("cluster",), "transformers train on GPUs", given=asked.cluster.name, expected="a cluster with GPUs"
+        )
+    if section.gradient_accumulation > 1:
+        raise document.error(
+            ("workload", "gradient_accumulation"),
+            "passes follow from sequences and micro_batch_size",
+            given=section.gradient_accumulation,
+            expected="1",
+        )
+    sizes = sizes_of(document, section, asked.world_size, asked.cluster)
+    length = section.sequence or asked.model.sequence
+    batch = _sequences(document, section, sizes, length) * length
+    filled = section.model_copy(update={"sequence": length, "sequences": None})
+    with located(document):
+        settings_of(asked.scenario, filled, asked.model, asked.framework, sizes, batch)
+    return Filled(filled, asked.model, batch)
+
+
+def sizes_of(document: Document, section: TransformerSection, world_size: int, cluster: Cluster) -> ParallelSizes:
+    """Sizes of the groups.
+
+    Raises:
+        InputError: their product is not the number of ranks, or shards are given without hybrid sharding.
+    """
+    asked = section.parallel
+    replica = asked.tensor * asked.pipeline * asked.context
+    data = asked.data or max(world_size // replica, 1)
+    if data * replica != world_size:
+        key, given = ("data", data) if asked.data else ("tensor", asked.tensor)
+        raise document.error(
+            (*PARALLEL, key),
+            f"data x tensor x pipeline x context = {data * replica}, and there are {world_size} ranks",
+            given=given,
+            expected="sizes whose product is the number of ranks",
+        )
+    if asked.shard_size is not None and asked.sharding != "hybrid":
+        raise document.error(
+            (*PARALLEL, "shard_size"),
+            f"only hybrid sharding has groups, and this is {asked.sharding}",
+            given=asked.shard_size,
+            expected="sharding: hybrid, or no such key",
+        )
+    shared = max(min(cluster.node.ranks // asked.tensor, data * asked.context), 1)
+    others = asked.model_dump(exclude={"data", "shard_size"})
+    return ParallelSizes(data=data, shard_size=asked.shard_size or shared, **others)
+
+
+def _sequences(document: Document, section: TransformerSection, sizes: ParallelSizes, length: int) -> int:
+    """Sequences of an iteration over all ranks.
+
+    Raises:
+        InputError: both keys are given, or the batch is not whole micro-batches for every data group.
+    """
+    step = sizes.data * section.micro_batch_size
+    tokens, asked = section.global_batch_size, section.sequences
+    if tokens is None:
+        sequences, key, unit = asked or step * sizes.pipeline, SEQUENCES, 1
+    elif asked is not None:
+        raise document.error(SEQUENCES, "stands beside global_batch_size", expected="one of the two")
+    else:
+        sequences, key, unit = tokens // length, BATCH, length
+    if (tokens or length) % length or sequences < 1 or sequences % step:
+        below = max(sequences - sequences % step, step)
+        words = f"micro-batches of {section.micro_batch_size} x {length} tokens in {sizes.data} data groups"
+        raise document.error(
+            key,
+            f"the batch is not whole {words}",
+            given=asked if tokens is None else tokens,
+            expected=f"a multiple of {step * unit}, e.g. {below * unit} or {(below + step) * unit}",
+        )
+    return sequences
+
+
+def settings_of(
+    scenario: TransformerScenario,
+    section: TransformerSection,
+    model: Transformer,
+    framework: Framework,
+    sizes: ParallelSizes,
+    tokens: int,
+) -> TransformerSettings:
+    """The settings of a scenario whose section is filled; raises as `TransformerSettings`."""
+    length = section.sequence or model.sequence
+    return TransformerSettings(
+        model=model,
+        sequence=length,
+        micro_batch=section.micro_batch_size,
+        microbatches=tokens // (length * sizes.data * section.micro_batch_size),
+        sizes=sizes,
+        recompute=section.recompute,
+        compiled=section.compiled,
+        flash=section.flash_attention,
+        precision=cast(Precision, scenario.precision.dense),
+        reduced=scenario.precision.all_reduce,
+        optimizer=section.optimizer.dense,
+        first_bucket_bytes=framework.first_bucket_bytes.value,
+        bucket_bytes=framework.bucket_bytes.value,
+        operator_s=framework.operator_s.value,
+        iteration_s=framework.seconds("iteration_s"),
+        optimizer_kernels=framework.optimizer_kernels.value,
+        reserve_bytes=framework.reserve_bytes.value,
+    )

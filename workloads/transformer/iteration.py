@@ -1,0 +1,243 @@
+"""The task graph of an iteration: a program for each stage of the pipeline, whose ranks all do the same.
+
+Passes of a micro-batch go through the parts of a stage one by one where something is exchanged for each of them:
+weights that FSDP gathers, gradients that the last micro-batch completes. Else neighbouring parts share their tasks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from simulator.operators import CollectiveCall, CollectiveOp, Elementwise
+from simulator.program import IntArray, Program, TaskGraph
+from workloads.graph.buckets import gradient_buckets
+from workloads.transformer.parts import NetworkPart, joined, parts_of, stage_parts
+from workloads.transformer.pipeline_schedule import PipelineStep, steps_of
+from workloads.transformer.recorder import GATHER, REDUCE, REPLICATE, StageRecorder
+from workloads.transformer.settings import ParallelSizes, TransformerSettings
+
+TIED = "tied_weights"
+"""Communicator of the first and the last stage, which sum the gradient of weights that both have."""
+
+
+def iteration_graph(settings: TransformerSettings) -> TaskGraph:
+    """The task graph of all ranks."""
+    sizes = settings.sizes
+    parts = stage_parts(settings) if sizes.pipeline > 1 else [[joined(parts_of(settings))]]
+    programs = [_Stage(number, own, settings).program() for number, own in enumerate(parts)]
+    communicators = dict(sizes.communicators())
+    if sizes.pipeline > 1:
+        communicators |= _neighbours(sizes)
+        if settings.model.tied:
+            communicators[TIED] = _pairs(sizes, 0, sizes.pipeline - 1)
+    return TaskGraph(tuple(programs), communicators)
+
+
+def _neighbours(sizes: ParallelSizes) -> dict[str, IntArray]:
+    """Pairs of ranks of a stage and the next one, by name; the last one sends to the first if stages have parts."""
+    senders = range(sizes.pipeline if sizes.virtual_stages > 1 else sizes.pipeline - 1)
+    found: dict[str, IntArray] = {}
+    for stage in senders:
+        pairs = _pairs(sizes, stage, (stage + 1) % sizes.pipeline)
+        found |= {_message("forward", stage): pairs, _message("backward", stage): pairs}
+    return found
+
+
+def _message(direction: str, stage: int) -> str:
+    """Communicator of messages between a stage and the next one."""
+    return f"{direction}_{stage}"
+
+
+def _pairs(sizes: ParallelSizes, one: int, other: int) -> IntArray:
+    """Instances of pairs of ranks at the same place of two stages ``[world_size]``."""
+    found = np.full(sizes.world_size, -1, dtype=np.int64)
+    for stage in (one, other):
+        found[sizes.stage(stage)] = np.arange(sizes.stage_ranks)
+    return found
+
+
+class _Stage:
+    """One stage of the pipeline; without one, all ranks."""
+
+    def __init__(self, number: int, parts: Sequence[NetworkPart], settings: TransformerSettings) -> None:
+        self._number, self._parts, self._settings = number, parts, settings
+        name = "iteration" if settings.sizes.pipeline == 1 else f"stage_{number}"
+        self._recorder = StageRecorder(name, settings.sizes.stage(number), settings)
+        self._groups = settings.sizes.communicators()
+        self._ends: list[list[int]] = []
+        self._reduced: list[int] = []
+        self._waiting: list[tuple[str, int]] = []
+
+    def program(self) -> Program:
+        """The program."""
+        sizes, settings = self._settings.sizes, self._settings
+        for step in steps_of(self._number, sizes.pipeline, settings.microbatches, sizes.virtual_stages):
+            self._step(step)
+        self._sum_tied()
+        parameters = sum(part.parameters for part in self._parts)
+        updated = self._recorder.optimizer(float(-(-parameters // sizes.shards)), self._reduced)
+        if sizes.sharding == "optimizer" and "data" in self._groups:
+            self._spread(updated)
+        return self._recorder.build([])
+
+    # Steps
+
+    def _step(self, step: PipelineStep) -> None:
+        """Input of a pass, the pass, and its output."""
+        parts = self._divided(step)
+        received = self._receive(step)
+        for place, part in enumerate(parts):
+            self._pass(part, step, received if place == 0 else [])
+        self._send(step)
+
+    def _divided(self, step: PipelineStep) -> list[NetworkPart]:
+        """Parts that a pass goes through one by one, in its order."""
+        settings = self._settings
+        whole = [self._parts[step.part]]
+        if settings.sizes.pipeline > 1:
+            return whole
+        spreads = settings.sizes.sharding == "optimizer" and not step.backward and step.microbatch == 0
+        sums = "data" in self._groups and self._completes(step)
+        if not (settings.sizes.gathers or spreads or sums):
+            return whole
+        own = parts_of(settings)
+        return own[::-1] if step.backward else own
+
+    def _completes(self, step: PipelineStep) -> bool:
+        """Whether the gradients of a part are complete after a step."""
+        return step.backward and step.microbatch == self._settings.microbatches - 1
+
+    def _pass(self, part: NetworkPart, step: PipelineStep, after: Sequence[int]) -> None:
+        settings = self._settings
+        name = f"{part.name}_{'backward' if step.backward else 'forward'}"
+        name += f"_{step.microbatch}" if settings.microbatches > 1 else ""
+        gathered = self._gather(part, step, name)
+        reduces = settings.sizes.gathers and (settings.sizes.pipeline == 1 or self._completes(step))
+        copies = self._copies(part, gathered=bool(gathered), reduced=step.backward and reduces)
+        launch = self._recorder.run_pass(name, part, backward=step.backward, after=[*gathered, *after], copies=copies)
+        self._ends.append(self._recorder.last)
+        if settings.sizes.sharding == "optimizer" and not step.backward and step.microbatch == 0:
+            self._waiting.append((part.name, launch))
+        if step.backward and (reduces or self._completes(step)):
+            self._reduce(part, name)
+
+    # Weights
+
+    def _group(self) -> str:
+        """Communicator over which weights and gradients are divided."""
+        return "shard" if self._settings.sizes.sharding == "hybrid" else "data"
+
+    def _gather(self, part: NetworkPart, step: PipelineStep, name: str) -> list[int]:
+        """Gather the weights of a part, unless they are there; returns what its kernels wait for."""
+        sizes = self._settings.sizes
+        if not sizes.gathers or self._group() not in self._groups:
+            return []
+        keeps = not sizes.reshards or (self._settings.model.tied and part.embedding)
+        first = step.microbatch == 0 if sizes.pipeline > 1 else True
+        if keeps and (step.backward or not first):
+            return []
+        # The weights of so many parts are there at a time: that which computes, and those gathered ahead.
+        freed = self._ends[-1 - sizes.prefetch] if len(self._ends) > sizes.prefetch else [self._recorder.begin]
+        size = float(part.parameters * self._settings.element_bytes)
+        call = CollectiveCall("all_gather", self._group(), size, self._settings.tensors, in_step=True)
+        section = "backward" if step.backward else "forward"
+        return [self._recorder.call(f"{name}_weights", GATHER, call, section=section, after=freed)]
+
+    def _copies(self, part: NetworkPart, *, gathered: bool, reduced: bool) -> Elementwise | None:
+        """Copies out of the buffer of gathered weights, and of gradients into that of their sum."""
+        settings = self._settings
+        weights = float(part.parameters * settings.element_bytes)
+        read = weights * (gathered + reduced)
+        write = weights * gathered + part.parameters * settings.reduced_bytes * reduced
+        return Elementwise(read, write) if read else None
+
+    # Gradients
+
+    def _reduce(self, part: NetworkPart, name: str) -> None:
+        """Sum the gradients of a part, over the ranks that sum it."""
+        settings, sizes = self._settings, self._settings.sizes
+        done = self._recorder.last
+        if sizes.sharding == "none":
+            self._sum_buckets(part, name, done)
+        elif self._group() in self._groups:
+            size = float(part.parameters * settings.reduced_bytes)
+            task = self._sum(f"{name}_gradients", REDUCE, "reduce_scatter", self._group(), size, done)
+            if "replicate" in self._groups:
+                own = size / sizes.shard_size
+                task = self._sum(f"{name}_replicas", REPLICATE, "all_reduce", "replicate", own, [task])
+            self._reduced.append(task)
+
+    def _sum_buckets(self, part: NetworkPart, name: str, done: Sequence[int]) -> None:
+        """DDP's buckets that a part completes."""
+        settings = self._settings
+        if "data" not in self._groups:
+            return
+        if settings.sizes.pipeline > 1:
+            sizes = [float(part.parameters)]
+        else:
+            order = [(own.name, own.parameters) for own in reversed(parts_of(settings))]
+            buckets = gradient_buckets(order, settings.first_bucket_bytes, settings.bucket_bytes)
+            sizes = [float(bucket.parameters) for bucket in buckets if bucket.ready_after == part.name]
+        for parameters in sizes:
+            task = self._sum(
+                f"{name}_gradients", REDUCE, "all_reduce", "data", parameters * settings.reduced_bytes, done
+            )
+            self._reduced.append(task)
+
+    def _sum(self, name: str, stream: str, op: CollectiveOp, group: str, size: float, after: Sequence[int]) -> int:
+        call = CollectiveCall(op, group, size, self._settings.reduced, in_step=True)
+        return self._recorder.call(name, stream, call, section="backward", after=after)
+
+    def _sum_tied(self) -> None:
+        """Sum the gradient of weights that first and last stage both have."""
+        settings, sizes = self._settings, self._settings.sizes
+        if sizes.pipeline == 1 or not settings.model.tied or self._number not in (0, sizes.pipeline - 1):
+            return
+        parameters = settings.model.vocabulary * settings.model.hidden // sizes.tensor
+        size = float(parameters * settings.reduced_bytes) / sizes.shards
+        after = self._reduced or self._recorder.last
+        self._reduced.append(self._sum("tied_gradients", REDUCE, "all_reduce", TIED, size, after))
+
+    def _spread(self, updated: int) -> None:
+        """Gather the weights that each rank has updated; the next iteration's passes wait for theirs."""
+        settings = self._settings
+        parameters = {part.name: part.parameters for part in [*self._parts, *parts_of(settings)]}
+        for name, launch in self._waiting:
+            size = float(parameters[name] * settings.element_bytes)
+            call = CollectiveCall("all_gather", "data", size, settings.tensors, in_step=True)
+            task = self._recorder.call(f"{name}_weights", GATHER, call, section="optimizer", after=[updated])
+            self._recorder.depend(launch, task, lag=1)
+
+    # Messages
+
+    def _peer(self, step: PipelineStep, *, sends: bool) -> tuple[str, int] | None:
+        """Communicator of a step's input or output and the member that receives; None at the ends of the network."""
+        sizes, last = self._settings.sizes, self._settings.sizes.pipeline - 1
+        forwards = sends != step.backward  # whether the other stage comes later in the network
+        edge_part = sizes.virtual_stages - 1 if forwards else 0
+        if last == 0 or (self._number == (last if forwards else 0) and step.part == edge_part):
+            return None
+        sender = self._number if forwards else (self._number - 1) % sizes.pipeline
+        receives = (sender + 1) % sizes.pipeline if not step.backward else sender
+        other = (sender + 1) % sizes.pipeline if step.backward else sender
+        return _message("backward" if step.backward else "forward", sender), int(receives > other)
+
+    def _receive(self, step: PipelineStep) -> list[int]:
+        return self._exchange(step, "receive", [self._recorder.begin], sends=False)
+
+    def _send(self, step: PipelineStep) -> None:
+        self._exchange(step, "send", self._recorder.last, sends=True)
+
+    def _exchange(self, step: PipelineStep, verb: str, after: Sequence[int], *, sends: bool) -> list[int]:
+        peer = self._peer(step, sends=sends)
+        if peer is None:
+            return []
+        settings, (communicator, root) = self._settings, peer
+        direction = "backward" if step.backward else "forward"
+        size = float(settings.own_tokens * settings.model.hidden * settings.element_bytes)
+        # A gather of two members is a message: the buffer of its root has a part of the root's own.
+        call = CollectiveCall("gather", communicator, 2.0 * size, settings.tensors, root=root, in_step=True)
+        name = f"{verb}_{direction}_{step.part}_{step.microbatch}"
+        return [self._recorder.call(name, f"{verb}_{direction}", call, section=direction, after=after)]

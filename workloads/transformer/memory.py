@@ -1,0 +1,120 @@
+"""Memory of every rank of a transformer.
+
+Activations of a layer, in bytes for each token and element of its width h, with f the width of the feed-forward network
+and a dropout's mask of a byte (arXiv:2205.05198 counts the same 34 for f = 4 h, with 2 bytes an element):
+
+    norms 2 x 2; input of the matrices 2 x 2; queries, keys, values, output of attention; inputs of the activation and
+    of the last matrix; masks of dropouts. Scores that are written: 2 for the softmax, 3 for its dropout
+
+Compiled, the feed-forward network of a gated layer keeps three of its four tensors. With full recomputation a layer
+keeps its input. A pipeline's stage keeps the activations of all micro-batches in flight.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from simulator.operators import FloatArray
+from workloads.graph.memory import MemoryUse, Tier
+from workloads.graph.optimizers import DENSE_STATE
+from workloads.transformer.parts import NetworkPart, joined, parts_of, stage_parts
+from workloads.transformer.pipeline_schedule import in_flight
+from workloads.transformer.recorder import GRADIENT_BYTES
+from workloads.transformer.settings import TransformerSettings
+
+MASK_BYTES = 1
+"""A dropout's mask is a byte for each element."""
+
+LOGIT_BYTES = 4
+"""Cross entropy is in fp32."""
+
+
+def memory_per_rank(settings: TransformerSettings) -> MemoryUse:
+    """Bytes that every rank keeps."""
+    sizes = settings.sizes
+    stages = stage_parts(settings) if sizes.pipeline > 1 else [[joined(parts_of(settings))]]
+    items: dict[str, FloatArray] = {}
+    for number, parts in enumerate(stages):
+        for name, size in _stage_items(settings, number, parts).items():
+            held = items.setdefault(name, np.zeros(sizes.world_size))
+            held[sizes.stage(number)] = size
+    tiers: dict[Tier, dict[str, FloatArray]] = {"hbm": items, "ddr": {}, "ssd": {}}
+    return MemoryUse(tiers)
+
+
+def _stage_items(settings: TransformerSettings, number: int, parts: list[NetworkPart]) -> dict[str, float]:
+    sizes, element = settings.sizes, settings.element_bytes
+    parameters = float(sum(part.parameters for part in parts))
+    own = parameters / sizes.shards
+    state = own * DENSE_STATE[settings.optimizer] * GRADIENT_BYTES
+    copies = (
+        element if element < GRADIENT_BYTES else 0
+    )  # fp32 weights that the optimizer updates beside those that compute
+    divided = sizes.gathers and (sizes.pipeline == 1 or sizes.shards == 1)
+    gradients = (own if divided else parameters) * GRADIENT_BYTES
+    if divided:
+        weights, gathered = own * GRADIENT_BYTES, _gathered_bytes(settings)
+    elif sizes.gathers:
+        weights, gathered = own * GRADIENT_BYTES, parameters * element
+    else:
+        weights, gathered = own * GRADIENT_BYTES * (copies > 0) + parameters * element, 0.0
+    flight = in_flight(number, sizes.pipeline, settings.microbatches, sizes.virtual_stages)
+    kept = _kept_bytes(settings, parts, flight)
+    return {
+        "weights": weights,
+        "gathered weights": gathered,
+        "gradients": gradients,
+        "optimizer state": state,
+        "activations": kept,
+        "logits": _logit_bytes(settings) if any(part.head for part in parts) else 0.0,
+        "framework reserve": settings.reserve_bytes,
+    }
+
+
+def _gathered_bytes(settings: TransformerSettings) -> float:
+    """Weights that are gathered at a time, and the whole gradient of the part that computes."""
+    sizes, parts = settings.sizes, parts_of(settings)
+    if sizes.shards == 1:
+        return 0.0
+    largest = sorted((part.parameters for part in parts), reverse=True)
+    there = largest[: 1 + sizes.prefetch] if sizes.reshards else largest
+    return float(sum(there) * settings.element_bytes + largest[0] * settings.reduced_bytes)
+
+
+def _kept_bytes(settings: TransformerSettings, parts: list[NetworkPart], flight: int) -> float:
+    """Activations of all micro-batches in flight, and of the layer that is computed again."""
+    layers = max(part.layers for part in parts)
+    one = float(layers * layer_bytes(settings))
+    if any(part.embedding for part in parts) and settings.sizes.pipeline == 1:
+        one += settings.own_tokens * settings.model.hidden * settings.element_bytes  # the head's input
+    again = layer_bytes(settings, recomputes=False) if settings.recompute == "full" else 0.0
+    return flight * one + again
+
+
+def layer_bytes(settings: TransformerSettings, *, recomputes: bool = True) -> float:
+    """Activations that the forward pass of a layer keeps for a micro-batch, on a rank.
+
+    Args:
+        recomputes: False: as if nothing were computed again.
+    """
+    model, tensor, element = settings.model, settings.sizes.tensor, settings.element_bytes
+    recompute = settings.recompute if recomputes else "none"
+    own, tokens = settings.own_tokens * model.hidden, settings.tokens
+    if recompute == "full":
+        return float(own * element)
+    drops = MASK_BYTES * model.dropout
+    between = own * (2 * element + 2 * element + 2 * drops)
+    attention = tokens * (2 * model.query_width + 2 * model.kv_width) / tensor * element
+    tensors = (3 if settings.compiled else 4) if model.gated else 2
+    inside = tokens * model.ffn / tensor * tensors * element
+    scores = 0.0
+    if not settings.flash and recompute == "none":
+        elements = tokens * settings.sequence * model.heads / tensor
+        scores = elements * (element + (element + MASK_BYTES) * model.dropout)
+    return float(between + attention + inside + scores)
+
+
+def _logit_bytes(settings: TransformerSettings) -> float:
+    """Outputs over the vocabulary, in the format of activations and in fp32, and a gradient."""
+    outputs = settings.tokens * settings.model.vocabulary / settings.sizes.tensor
+    return float(outputs * (settings.element_bytes + 2 * LOGIT_BYTES))

@@ -1,0 +1,148 @@
+"""Parts of a network: embedding, layers, output; their parameters, and the exchanges within their passes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from simulator.operators import CollectiveCall, CollectiveOp
+from workloads.transformer.kernels import (
+    PassKernels,
+    embedding_backward,
+    embedding_forward,
+    head_backward,
+    head_forward,
+    layer_backward,
+    layer_forward,
+)
+from workloads.transformer.settings import TransformerSettings
+
+PartKind: TypeAlias = Literal["embedding", "layer", "head"]
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkPart:
+    """Neighbouring parts of the network that share tasks.
+
+    Attributes:
+        name: such as ``layer_3`` or ``layers_0_to_7``.
+        layers: number of layers.
+        embedding: whether it begins with the embedding.
+        head: whether it ends with output layer and loss.
+        parameters: parameters on a rank of the tensor group.
+    """
+
+    name: str
+    layers: int
+    embedding: bool
+    head: bool
+    parameters: int
+
+    def kernels(self, settings: TransformerSettings, *, backward: bool) -> PassKernels:
+        """Kernels of a pass."""
+        found = PassKernels((), ())
+        if self.embedding:
+            found += embedding_backward(settings) if backward else embedding_forward(settings)
+        if self.layers:
+            found += (layer_backward(settings) if backward else layer_forward(settings)).times(self.layers)
+        if self.head:
+            found += head_backward(settings) if backward else head_forward(settings)
+        return found
+
+    def tensor_calls(self, settings: TransformerSettings, *, backward: bool) -> list[CollectiveCall]:
+        """Exchanges of activations in the tensor group.
+
+        With divided tokens an all_gather before and a reduce_scatter after attention and the feed-forward network
+        each, and the same in the backward pass, which also gathers inputs again for gradients of weights; else an
+        all_reduce after (forward) or before them (backward).
+        """
+        if settings.sizes.tensor == 1:
+            return []
+        size = float(settings.tokens * settings.model.hidden * settings.element_bytes)
+        blocks = 2 * self.layers * (2 if backward and settings.recompute == "full" else 1)
+        if not settings.sizes.sequence_parallel:
+            return _calls({"all_reduce": blocks + self.embedding + self.head}, "tensor", size, settings)
+        again = 2 * self.layers if backward else 0
+        gathers = blocks + again + (self.embedding if backward else self.head)
+        return _calls(
+            {"all_gather": gathers, "reduce_scatter": blocks + (self.head if backward else self.embedding)},
+            "tensor", size, settings,
+        )  # fmt: skip
+
+    def context_calls(self, settings: TransformerSettings, *, backward: bool) -> list[CollectiveCall]:
+        """Exchanges of keys and values, and in the backward pass of their gradients, between ranks of a sequence."""
+        sizes = settings.sizes
+        if sizes.context == 1 or not self.layers:
+            return []
+        own = 2.0 * settings.tokens * settings.model.kv_width / sizes.tensor * settings.element_bytes
+        again = 1 + (backward and settings.recompute != "none")
+        if sizes.context_exchange == "ring":
+            passed = again + backward  # gradients travel with their keys and values
+            return _calls({"sendrecv": self.layers * passed * (sizes.context - 1)}, "context", own, settings)
+        whole = own * sizes.context
+        ops: dict[CollectiveOp, int] = {"all_gather": self.layers * again}
+        if backward:
+            ops["reduce_scatter"] = self.layers
+        return _calls(ops, "context", whole, settings)
+
+
+def _calls(
+    ops: dict[CollectiveOp, int], communicator: str, size: float, settings: TransformerSettings
+) -> list[CollectiveCall]:
+    return [
+        CollectiveCall(op, communicator, size, settings.tensors, repeats=count, in_step=True)
+        for op, count in ops.items()
+        if count
+    ]
+
+
+def parts_of(settings: TransformerSettings) -> list[NetworkPart]:
+    """Embedding, layers and output, one by one."""
+    counts, tensor = settings.model.counts, settings.sizes.tensor
+    layers = [
+        NetworkPart(f"layer_{number}", 1, embedding=False, head=False, parameters=_local(counts.layer, tensor))
+        for number in range(settings.model.layers)
+    ]
+    first = NetworkPart("embedding", 0, embedding=True, head=False, parameters=_local(counts.embedding, tensor))
+    last = NetworkPart("head", 0, embedding=False, head=True, parameters=_local(counts.head, tensor))
+    return [first, *layers, last]
+
+
+def joined(parts: Sequence[NetworkPart]) -> NetworkPart:
+    """Neighbouring parts as one."""
+    if len(parts) == 1:
+        return parts[0]
+    return NetworkPart(
+        f"{parts[0].name}_to_{parts[-1].name}",
+        sum(part.layers for part in parts),
+        embedding=any(part.embedding for part in parts),
+        head=any(part.head for part in parts),
+        parameters=sum(part.parameters for part in parts),
+    )
+
+
+def stage_parts(settings: TransformerSettings) -> list[list[NetworkPart]]:
+    """The parts of each stage, ``[stages][virtual stages]``; layers are divided evenly, the first ones have more.
+
+    The embedding is in the first part, output layer and loss in the last. Where these share their weights, the last
+    stage has a copy of the embedding.
+    """
+    sizes = settings.sizes
+    first, *layers, last = parts_of(settings)
+    chunks = sizes.pipeline * sizes.virtual_stages
+    if settings.model.tied and sizes.pipeline > 1:
+        copy = _local(settings.model.vocabulary * settings.model.hidden, sizes.tensor)
+        last = NetworkPart(last.name, 0, embedding=False, head=True, parameters=last.parameters + copy)
+    bounds = [-(-number * len(layers) // chunks) for number in range(chunks + 1)]
+    found: list[list[NetworkPart]] = [[] for _ in range(sizes.pipeline)]
+    for chunk in range(chunks):
+        own = layers[bounds[chunk] : bounds[chunk + 1]]
+        own = [first] * (chunk == 0) + own + [last] * (chunk == chunks - 1)
+        found[chunk % sizes.pipeline].append(joined(own))
+    return found
+
+
+def _local(parameters: int, tensor: int) -> int:
+    """Parameters on a rank of a tensor group; the few that all of them hold are divided too."""
+    return -(-parameters // tensor)

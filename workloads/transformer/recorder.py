@@ -1,0 +1,173 @@
+"""Tasks of the ranks of one stage, in the order in which their host launches them.
+
+A pass of a part has one host task, which launches all its kernels, and one task for each kind of kernel. Collectives
+wait for the kernels that write their input, as c10d's do, and hold the kernels that read their result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from simulator.operators import (
+    Amount,
+    CollectiveCall,
+    Delay,
+    DenseOptimizer,
+    Elementwise,
+    HostWork,
+    KernelSeries,
+    Marker,
+    Operator,
+)
+from simulator.program import Dependency, IntArray, Program, ProgramBuilder
+from workloads.graph.optimizers import DENSE_ACCESSES
+from workloads.transformer.kernels import ATTENTION, PassKernels
+from workloads.transformer.parts import NetworkPart
+from workloads.transformer.settings import TransformerSettings
+
+HOST, DEFAULT = "host", "default"
+TENSOR, CONTEXT, GATHER, REDUCE, REPLICATE = (
+    "tensor_comm",
+    "context_comm",
+    "gather_comm",
+    "reduce_comm",
+    "replicate_comm",
+)
+"""Streams of a rank: the host thread, kernels, and one for each kind of exchange."""
+
+SENDS = ("send_forward", "receive_forward", "send_backward", "receive_backward")
+"""Streams of messages between stages."""
+
+GRADIENT_BYTES = 4
+"""Gradients, weights that the optimizer updates and its state are fp32."""
+
+
+@dataclass(frozen=True, slots=True)
+class PassWork:
+    """Kernels and exchanges of a pass of a part."""
+
+    series: tuple[KernelSeries, ...]
+    launches: int
+    tensor_calls: tuple[CollectiveCall, ...]
+    context_calls: tuple[CollectiveCall, ...]
+
+    @staticmethod
+    def of(part: NetworkPart, copies: Elementwise | None, settings: TransformerSettings, *, backward: bool) -> PassWork:
+        """The work of a pass, with copies of weights or gradients."""
+        kernels = part.kernels(settings, backward=backward)
+        if copies is not None:
+            kernels = PassKernels(((1, copies),), ()) + kernels
+        return PassWork(
+            tuple(kernels.series()),
+            kernels.launches,
+            tuple(part.tensor_calls(settings, backward=backward)),
+            tuple(part.context_calls(settings, backward=backward)),
+        )
+
+
+def streams_of(settings: TransformerSettings) -> list[str]:
+    """The streams that the ranks of a stage use."""
+    sizes = settings.sizes
+    used = {
+        TENSOR: sizes.tensor > 1,
+        CONTEXT: sizes.context > 1,
+        GATHER: sizes.sharding != "none" and sizes.reducing > 1,
+        REDUCE: sizes.reducing > 1 or (settings.model.tied and sizes.pipeline > 1),
+        REPLICATE: sizes.sharding == "hybrid" and sizes.reducing > sizes.shard_size,
+    }
+    return [HOST, DEFAULT, *(name for name, is_used in used.items() if is_used), *(SENDS if sizes.pipeline > 1 else ())]
+
+
+class StageRecorder:
+    """Records the tasks of one iteration of a stage."""
+
+    def __init__(self, name: str, ranks: IntArray, settings: TransformerSettings) -> None:
+        """Start an empty iteration."""
+        self._builder = ProgramBuilder(name, ranks, streams_of(settings))
+        self._settings = settings
+        self._last: int | None = None
+        self._known: dict[tuple[NetworkPart, bool, Elementwise | None], PassWork] = {}
+        self.begin = self._builder.task("begin", HOST, Marker(), section="forward")
+
+    @property
+    def last(self) -> list[int]:
+        """The last kernel so far; nothing at the start."""
+        return [] if self._last is None else [self._last]
+
+    def launch(self, name: str, kernels: int, *, section: str) -> int:
+        """Host task that launches so many kernels; compilers launch theirs without the framework's operators."""
+        seconds = 0.0 if self._settings.compiled else kernels * self._settings.operator_s
+        return self._builder.task(f"launch_{name}", HOST, HostWork(launches=kernels, seconds=seconds), section=section)
+
+    def kernel(self, name: str, work: Operator, *, section: str, after: Iterable[int] = ()) -> int:
+        """A kernel, or a series of them, on the default stream."""
+        self._last = self._builder.task(name, DEFAULT, work, after=after, section=section)
+        return self._last
+
+    def call(self, name: str, stream: str, call: CollectiveCall, *, section: str, after: Iterable[Dependency]) -> int:
+        """A collective on a stream of its own."""
+        return self._builder.task(name, stream, call, after=after, section=section)
+
+    def depend(self, task: int, on: int, *, lag: int) -> None:
+        """Let a task wait for one of an earlier iteration."""
+        self._builder.depend(task, on, lag=lag)
+
+    def run_pass(
+        self,
+        name: str,
+        part: NetworkPart,
+        *,
+        backward: bool,
+        after: Sequence[int] = (),
+        copies: Elementwise | None = None,
+    ) -> int:
+        """A pass of a micro-batch through a part; returns its launch.
+
+        Args:
+            after: tasks that its kernels wait for: messages with its input, gathered weights.
+            copies: copies of gathered weights and of gradients.
+        """
+        section = "backward" if backward else "forward"
+        work = self._work(part, copies, backward=backward)
+        launch = self.launch(name, work.launches, section=section)
+        waits = [launch, *after]
+        for call in work.tensor_calls:
+            waits = [self.call(f"{name}_{call.op}", TENSOR, call, section=section, after=[*waits, *self.last])]
+        for series in work.series:
+            passed = list(self.last)
+            for call in work.context_calls if series.name == ATTENTION else ():
+                passed = [self.call(f"{name}_kv_{call.op}", CONTEXT, call, section=section, after=passed)]
+            kernel = f"{name}_{series.name.lower()}"
+            if self._settings.sizes.context_exchange == "ring":
+                self.kernel(kernel, series, section=section, after=waits)
+                waits = passed
+            else:
+                self.kernel(kernel, series, section=section, after=[*waits, *passed])
+                waits = []
+        if waits and work.context_calls:
+            self.kernel(f"{name}_passed", Marker(), section=section, after=waits)
+        return launch
+
+    def _work(self, part: NetworkPart, copies: Elementwise | None, *, backward: bool) -> PassWork:
+        """Work of a pass; equal passes share it."""
+        key = (part, backward, copies)
+        if key not in self._known:
+            self._known[key] = PassWork.of(part, copies, self._settings, backward=backward)
+        return self._known[key]
+
+    def optimizer(self, parameters: Amount, after: Iterable[int]) -> int:
+        """Norm of the gradients, and update of the parameters that a rank updates; returns its last task."""
+        settings = self._settings
+        size = GRADIENT_BYTES * parameters
+        launch = self.launch("optimizer", settings.optimizer_kernels + 1, section="optimizer")
+        self.kernel("gradient_norm", Elementwise(size, 0.0), section="optimizer", after=[launch, *after])
+        traffic = DENSE_ACCESSES[settings.optimizer] * size + settings.element_bytes * parameters
+        return self.kernel("update", DenseOptimizer(parameters, traffic), section="optimizer")
+
+    def build(self, after: Iterable[int]) -> Program:
+        """The program; its host waits for the device and these tasks, as one that reads the loss does."""
+        if self._settings.iteration_s > 0.0:
+            self.kernel("host_wait", Delay(self._settings.iteration_s, "framework"), section="optimizer")
+        self._builder.task("end", HOST, Marker(), after=[*self.last, *after], section="optimizer")
+        return self._builder.build()

@@ -72,19 +72,27 @@ class Gemm:
         return self.count * (self.m * self.k + self.k * self.n + self.m * self.n)
 
 
+AttentionKernel: TypeAlias = Literal["flash2", "flash3", "cudnn"]
+"""Kernels that never write the scores: FlashAttention 2 and 3, and cuDNN's."""
+
+
 @dataclass(frozen=True, slots=True)
 class Attention:
-    """Attention in one kernel that never writes its scores (FlashAttention): its arithmetic, and tensors moved once.
+    """Attention in one kernel that never writes its scores: its arithmetic, and tensors moved once.
 
-    ``flops``: of the products alone, those of masked blocks left out; ``head_dim``: width of a head; ``backward``: the
-    kernel of the gradients, which computes the scores again.
+    ``flops``: of the products alone, those of masked blocks left out; ``head_dim``: width of a head; ``sequence``:
+    tokens of a sequence; ``causal``: whether a token attends to those before it only; ``backward``: the kernel of the
+    gradients, which computes the scores again.
     """
 
     flops: float
     bytes: float
     head_dim: int
+    sequence: int
     precision: Precision
+    causal: bool = False
     backward: bool = False
+    kernel: AttentionKernel = "flash2"
 
 
 ConvolutionPass: TypeAlias = Literal["forward", "inputs", "weights"]

@@ -116,7 +116,7 @@ def settings_of(
         sizes=sizes,
         recompute=section.recompute,
         compiled=section.compiled,
-        flash=section.flash_attention,
+        attention=section.attention,
         precision=cast(Precision, scenario.precision.dense),
         reduced=scenario.precision.all_reduce,
         optimizer=section.optimizer.dense,

@@ -10,7 +10,7 @@ from inputs.model import Strict
 from scenarios.types import KIND, PRECISION, WORKLOAD, BatchSize, Scenario, Section
 from workloads.graph.choices import FloatPrecision, OptimizerChoice, Precision
 from workloads.graph.optimizers import DenseOptimizerKind
-from workloads.transformer.settings import ContextExchange, Recompute, Sharding
+from workloads.transformer.settings import AttentionChoice, ContextExchange, Recompute, Sharding
 
 Count: TypeAlias = Annotated[int, Field(ge=1, le=1_000_000)]
 
@@ -54,6 +54,9 @@ class ParallelChoice(Strict):
     sequence_parallel: bool = Field(
         True, description="whether ranks of a tensor group divide the tokens between its matrices"
     )
+    overlap_tensor: bool = Field(
+        False, description="whether exchanges of a tensor group are hidden behind its products, part by part"
+    )
     context_exchange: ContextExchange = Field(
         "all_gather", description="keys and values between ranks of a sequence: all_gather before attention, or ring"
     )
@@ -74,10 +77,14 @@ class TransformerSection(Section):
     micro_batch_size: Count = Field(1, description="sequences of a micro-batch of each data group")
     parallel: ParallelChoice = Field(default_factory=ParallelChoice, description="groups of ranks")
     recompute: Recompute = Field(
-        "none", description="forward work that the backward pass repeats: none, selective (attention), full"
+        "none",
+        description="forward work that the backward pass repeats: none; selective: attention; operators: every second "
+        "product and what is between them; alternate: every second layer; full",
     )
     compiled: bool = Field(False, description="whether chains of element-wise operators are one kernel each")
-    flash_attention: bool = Field(True, description="whether attention is one kernel that never writes its scores")
+    attention: AttentionChoice = Field(
+        "flash2", description="kernel of attention: flash2, flash3, cudnn; unfused: kernels that write the scores"
+    )
 
     def training_ranks(self, world_size: int) -> int:
         """Groups of ranks that have sequences of their own."""

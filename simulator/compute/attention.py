@@ -1,30 +1,88 @@
-"""Fraction of a GPU's peak that attention in one kernel reaches, by the generation of the GPU.
+"""Rates of attention in one kernel, as fractions of a GPU's peak.
 
-The kernels are FlashAttention-2's, which PyTorch's ``scaled_dot_product_attention`` runs. On H100 their forward pass
-reaches 309 TFLOP/s of 989 at 512 tokens, 350 at 1,024, and 368 to 370 from 4,096 on, with heads of 128 and no mask
-(FlashAttention-3, arXiv:2407.08608, figure of forward speeds): one rate, and the start of a kernel.
+On a sequence of s tokens a kernel reaches r s / (s + h) of the peak: r on long sequences, half of it at h tokens, which
+lose time in blocks at the mask's edge and in waves that are not full. `RATES` has r and h for the kernels and head
+widths of the figures of forward and backward speeds of FlashAttention-3 (arXiv:2407.08608; H100 SXM5, fp16, 16,384
+tokens); ``python -m benchmarks attention`` fits them and prints the error at each point.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
 
-FORWARD: Mapping[str, float] = {"ampere": 0.73, "hopper": 0.374}
-"""Fraction of the dense 16-bit peak in the forward pass: FlashAttention-2 (arXiv:2307.08691) reaches up to 73 % on
-A100; on H100 370 of 989 TFLOP/s."""
+from simulator.operators import Attention
 
-BACKWARD_OVER_FORWARD = 0.86
-"""Rate of the backward pass over that of the forward pass: up to 63 of 73 % on A100 (arXiv:2307.08691)."""
-
-OTHERS = FORWARD["ampere"]
+WIDTHS = (64, 128)
+"""Measured widths of a head; another one counts as the nearest."""
 
 
-def is_measured(architecture: str | None) -> bool:
-    """Whether attention was measured on this generation of GPUs."""
-    return architecture in FORWARD
+@dataclass(frozen=True, slots=True)
+class AttentionRate:
+    """Rate of a kernel by the length of the sequence.
+
+    Attributes:
+        fraction: of the dense 16-bit peak, on long sequences.
+        half_tokens: tokens of a sequence at which it is half of that.
+    """
+
+    fraction: float
+    half_tokens: float
+
+    def at(self, tokens: float) -> float:
+        """Fraction of the peak on sequences of so many tokens."""
+        return self.fraction * tokens / (tokens + self.half_tokens)
 
 
-def attention_fraction(architecture: str | None, *, backward: bool) -> float:
-    """Fraction of the peak of a generation of GPUs; one without a measurement takes Ampere's."""
-    forward = FORWARD.get(architecture or "", OTHERS)
-    return forward * BACKWARD_OVER_FORWARD if backward else forward
+RATES = MappingProxyType(
+    {
+        # (kernel, head_dim, causal, backward)
+        ("flash2", 64, False, False): AttentionRate(0.331, 78),
+        ("flash2", 64, True, False): AttentionRate(0.311, 360),
+        ("flash2", 64, False, True): AttentionRate(0.299, 252),
+        ("flash2", 128, False, False): AttentionRate(0.381, 104),
+        ("flash2", 128, True, False): AttentionRate(0.354, 403),
+        ("flash2", 128, False, True): AttentionRate(0.333, 274),
+        ("flash3", 64, False, False): AttentionRate(0.515, 277),
+        ("flash3", 64, True, False): AttentionRate(0.508, 822),
+        ("flash3", 64, False, True): AttentionRate(0.501, 404),
+        ("flash3", 128, False, False): AttentionRate(0.676, 209),
+        ("flash3", 128, True, False): AttentionRate(0.662, 603),
+        ("flash3", 128, False, True): AttentionRate(0.598, 427),
+        ("cudnn", 64, False, False): AttentionRate(0.423, 127),
+        ("cudnn", 64, True, False): AttentionRate(0.402, 391),
+        ("cudnn", 64, False, True): AttentionRate(0.456, 338),
+        ("cudnn", 128, False, False): AttentionRate(0.627, 111),
+        ("cudnn", 128, True, False): AttentionRate(0.567, 387),
+        ("cudnn", 128, False, True): AttentionRate(0.548, 376),
+    }
+)
+"""Kernels on Hopper."""
+
+AMPERE_OVER_HOPPER = 0.73 / 0.381
+"""Fraction of the peak that FlashAttention-2 reaches on A100, up to 73 % (arXiv:2307.08691), over that on H100."""
+
+MEASURED = ("ampere", "hopper")
+"""Generations of GPUs on which attention was timed; others count as Ampere."""
+
+
+def is_measured(architecture: str | None, operator: Attention) -> bool:
+    """Whether this kernel was timed on a generation of GPUs."""
+    return architecture in MEASURED and (architecture == "hopper" or operator.kernel == "flash2")
+
+
+def attention_fraction(architecture: str | None, operator: Attention) -> float:
+    """Fraction of the peak that a kernel reaches.
+
+    Nobody printed backward passes with a mask: one loses what the forward pass loses to it. Before Hopper all kernels
+    count as FlashAttention-2.
+    """
+    kernel = operator.kernel if architecture == "hopper" else "flash2"
+    width = min(WIDTHS, key=lambda known: abs(known - operator.head_dim))
+    rate = RATES[kernel, width, operator.causal and not operator.backward, operator.backward]
+    if operator.backward and operator.causal:
+        masked, whole = RATES[kernel, width, True, False], RATES[kernel, width, False, False]
+        half = rate.half_tokens + masked.half_tokens - whole.half_tokens
+        rate = AttentionRate(rate.fraction * masked.fraction / whole.fraction, half)
+    older = 1.0 if architecture == "hopper" else AMPERE_OVER_HOPPER
+    return older * rate.at(operator.sequence)

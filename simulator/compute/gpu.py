@@ -105,11 +105,11 @@ class GpuModel:
         """Reason why the operator is outside the range of the measured constants, or None."""
         if isinstance(operator, KernelSeries):
             return next((why for _, kernel in operator.kernels if (why := self.outside_range(kernel))), None)
-        if isinstance(operator, Attention) and not is_measured(self.gpu.architecture):
-            return f"no attention kernel was measured on {self.gpu.name}: it counts as on ampere"
+        if isinstance(operator, Attention) and not is_measured(self.gpu.architecture, operator):
+            return f"attention by {operator.kernel} was not measured on {self.gpu.name}: it counts as flash2 on ampere"
         if isinstance(operator, Gemm) and operator.precision == "tf32" and "tf32" not in self.gpu.peak_flops:
             return f"{self.gpu.name} has no tf32: such GEMMs compute in fp32"
-        if isinstance(operator, Gemm) and operator.precision == "fp8":
+        if isinstance(operator, Gemm) and operator.precision == "fp8" and self.gpu.achieved.gemm_fp8_fraction is None:
             return "no GEMM in fp8 was measured: they reach the share of the peak that 16-bit ones do"
         if isinstance(operator, Convolution) and not has_fractions(self.gpu.architecture, operator.precision):
             return f"no convolution in {operator.precision} was measured on {self.gpu.name}: they count as on volta"
@@ -182,7 +182,8 @@ class GpuModel:
         Raises:
             InputError: the GPU does not compute in ``precision``.
         """
-        return self.gpu.peak_flops_per_s(precision) * self.gpu.achieved.gemm_fraction.value * self.gemm_speed
+        fraction = self.gpu.achieved.gemm_fraction_in(precision).value
+        return self.gpu.peak_flops_per_s(precision) * fraction * self.gemm_speed
 
     def gemm_rates(self, precision: str) -> GemmRates:
         """Rates that GEMMs reach in a precision.
@@ -213,12 +214,18 @@ class GpuModel:
         return gemm_s(operator, self.gemm_rates(operator.precision))
 
     def _attention(self, operator: Attention) -> Amount:
-        fraction = attention_fraction(self.gpu.architecture, backward=operator.backward)
+        fraction = attention_fraction(self.gpu.architecture, operator)
         rate = self.gpu.peak_flops_per_s(operator.precision) * fraction * self.gemm_speed
         return self._started(np.maximum(operator.flops / rate, operator.bytes / self.stream_bytes_per_s))
 
     def _series(self, operator: KernelSeries) -> Amount:
-        return sum(count * self.duration_s(kernel) for count, kernel in operator.kernels)
+        return sum(count * self._sustained.duration_s(kernel) for count, kernel in operator.kernels)
+
+    @property
+    def _sustained(self) -> GpuModel:
+        """The same GPU at the clock of kernels that follow each other without pause."""
+        known = self.gpu.achieved.sustained_fraction
+        return self if known is None else replace(self, gemm_speed=self.gemm_speed * known.value)
 
     def _convolution(self, operator: Convolution) -> Amount:
         rates = ConvolutionRates(
@@ -297,7 +304,7 @@ def gemm_rates(gpu: Gpu, precision: str, gemm_speed: float = 1.0, memory_speed: 
     achieved, computed = gpu.achieved, gpu.computes_in(precision)
     return GemmRates(
         peak_flops_per_s=gpu.peak_flops_per_s(precision) * gemm_speed,
-        fraction=achieved.gemm_fraction.value,
+        fraction=achieved.gemm_fraction_in(precision).value,
         balanced_tile=achieved.gemm_balanced_tile.value,
         memory_bytes_per_s=gpu.memory_bytes_per_s.value * achieved.gemm_memory_fraction.value * memory_speed,
         start_s=achieved.gemm_start_s.value,

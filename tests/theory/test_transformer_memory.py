@@ -25,15 +25,17 @@ def test_activations_of_a_layer_as_korthikanti_counts_them(tensor):
     sizes = ParallelSizes(tensor=tensor)
     unit = TOKENS * GPT.hidden / tensor
     scores = 5 * GPT.heads * TOKENS / GPT.hidden
-    assert layer_bytes(gpt(sizes=sizes, flash=False)) == unit * (34 + scores)
-    assert layer_bytes(gpt(sizes=sizes, flash=False, recompute="selective")) == unit * 34
-    assert layer_bytes(gpt(sizes=sizes, recompute="full")) == unit * 2
+    assert layer_bytes(gpt(sizes=sizes, attention="unfused"), repeated=False) == unit * (34 + scores)
+    assert layer_bytes(gpt(sizes=sizes, attention="unfused", recompute="selective"), repeated=False) == unit * 34
+    assert layer_bytes(gpt(sizes=sizes, recompute="full"), repeated=True) == unit * 2
 
 
 def test_without_sequence_parallelism_norms_are_on_every_rank():
     """s b h (10 + 24 / t) (the same paper, equation 2, without scores)."""
     sizes = ParallelSizes(tensor=8, sequence_parallel=False)
-    assert layer_bytes(gpt(sizes=sizes)) == pytest.approx(TOKENS * GPT.hidden * (10 + 24 / 8), rel=1e-12)
+    assert layer_bytes(gpt(sizes=sizes), repeated=False) == pytest.approx(
+        TOKENS * GPT.hidden * (10 + 24 / 8), rel=1e-12
+    )
 
 
 def items(sizes: ParallelSizes, **changes: object) -> dict[str, float]:
@@ -71,7 +73,7 @@ def test_a_pipeline_holds_the_micro_batches_in_flight():
     sizes = ParallelSizes(pipeline=4)
     settings = job(sizes, microbatches=8)
     held = memory_per_rank(settings).tiers["hbm"]["activations"]
-    assert held.tolist() == [layer_bytes(settings) * 4 * flight for flight in (4, 3, 2, 1)]
+    assert held.tolist() == [layer_bytes(settings, repeated=False) * 4 * flight for flight in (4, 3, 2, 1)]
 
 
 def test_interleaving_holds_more():

@@ -146,7 +146,7 @@ def test_full_recomputation_repeats_the_forward_pass_of_layers():
 def test_scores_that_are_written_have_the_same_products():
     """Without FlashAttention the products are GEMMs: 12 l h s for a token, nothing is masked or computed again."""
     model = TRANSFORMERS["gpt2"]
-    (with_flash, _), (without, attention) = products("gpt2"), products("gpt2", flash=False)
+    (with_flash, _), (without, attention) = products("gpt2"), products("gpt2", attention="unfused")
     assert attention == 0.0
     scores = 12.0 * model.layers * model.query_width * model.sequence**2
     assert without - with_flash == pytest.approx(scores, rel=1e-9)

@@ -94,7 +94,7 @@ def test_the_machines_asked_for_ship():
     gpus = {"v100_sxm2_16", "v100_sxm2_32", "v100_sxm3_32", "a100_sxm4_40", "a100_sxm4_80", "h100_sxm5_80"}
     gpus |= {"h200_sxm5_141", "b200_sxm_180", "gb200_186", "gh200_96", "h100_pcie_80", "a100_pcie_40", "a100_pcie_80"}
     gpus |= {"a30_24", "a40_48", "l40s_48", "p100_sxm2_16", "p100_pcie_16", "p100_pcie_12", "k80_12", "titan_xp_12"}
-    gpus |= {"m40_12", "v100_1297mhz", "p100_1189mhz"}
+    gpus |= {"m40_12", "v100_1297mhz", "p100_1189mhz", "h100_sxm5_96"}
 
     assert clusters <= set(CLUSTERS)
     assert gpus == set(CATALOGS["gpu"].names())
@@ -189,7 +189,7 @@ def test_pcie_servers_have_no_nvlink_and_as_much_pcie_as_their_generation(name):
     assert (cluster.fitted is None) == (name != "l40s")
 
 
-@pytest.mark.parametrize("name", ["eos", "hgx_h200", "fat_tree_16k"])
+@pytest.mark.parametrize("name", ["eos", "hgx_h200", "fat_tree_16k", "grand_teton_h100", "hgx_h200_4"])
 def test_fit_of_dgx_h100_is_carried_over_unchanged(name):
     """The links are the same; only source and grade of each number differ."""
     measured, carried = (values_of(load_cluster(which).fitted.model_dump()) for which in ("dgx_h100", name))
@@ -208,7 +208,7 @@ def values_of(data, path=()):
 def test_embedding_rate_is_carried_over_by_one_fraction():
     """Of the HBM peak: 0.836, the A100 40 GB (MAD-Max), and 0.628, the H100; printed values are rounded to 1 GB/s."""
     ampere = ["a100_sxm4_40", "a100_sxm4_80", "a100_pcie_40", "a100_pcie_80", "a30_24", "a40_48", "l40s_48"]
-    hopper = ["h100_sxm5_80", "h100_pcie_80", "h200_sxm5_141", "gh200_96", "b200_sxm_180", "gb200_186"]
+    hopper = ["h100_sxm5_80", "h100_pcie_80", "h100_sxm5_96", "h200_sxm5_141", "gh200_96", "b200_sxm_180", "gb200_186"]
     for name in ampere + hopper:
         gpu = load_gpu(name)
         expected = (0.836 if name in ampere else 0.6284) * gpu.memory_bytes_per_s.value

@@ -89,7 +89,7 @@ def test_more_nodes_are_more_data_groups():
         ["workload.parallel.tensor=2", "workload.parallel.sequence_parallel=false"],
         ["workload.parallel.context=2", "workload.parallel.context_exchange=ring"],
         ["workload.parallel.pipeline=2", "workload.parallel.context=2", "workload.parallel.tensor=2"],
-        ["workload.parallel.pipeline=2", "workload.flash_attention=false", "precision.dense=fp8"],
+        ["workload.parallel.pipeline=2", "workload.attention=unfused", "precision.dense=fp8"],
     ],
 )
 def test_every_way_to_divide_runs(settings):

@@ -15,8 +15,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import cast
 
-from simulator.operators import Attention, Elementwise, Gemm, Kernel, KernelSeries
+from simulator.operators import Attention, AttentionKernel, Elementwise, Gemm, Kernel, KernelSeries
 from workloads.transformer.settings import TransformerSettings
 
 GEMM, ATTENTION, ELEMENTWISE = "Gemm", "Attention", "Elementwise"
@@ -117,7 +118,7 @@ def layer_forward(settings: TransformerSettings) -> PassKernels:
 
 
 def layer_backward(settings: TransformerSettings) -> PassKernels:
-    """Backward pass of a layer, with what is computed again."""
+    """Backward pass of a layer, with what is computed again unless it is all of the forward pass."""
     forward = _linears(settings)
     gradients = [
         gradient
@@ -132,11 +133,24 @@ def layer_backward(settings: TransformerSettings) -> PassKernels:
         tuple((1, product) for product in gradients),
         tuple(attention_backward(settings)),
     )
-    if settings.recompute == "full":
-        return layer_forward(settings) + own
     if settings.recompute == "selective":
         return PassKernels((), (), tuple(attention_forward(settings))) + own
+    if settings.recompute == "operators":
+        return _repeated(settings) + own
     return own
+
+
+def _repeated(settings: TransformerSettings) -> PassKernels:
+    """Every second product of a layer, and what is between its products; nothing waits for the last product.
+
+    In their order these are queries, keys, values, output, and two or three matrices of the feed-forward network.
+    """
+    model, tensor, tokens = settings.model, settings.sizes.tensor, settings.tokens
+    h, kv, q = model.hidden, model.kv_width // tensor, model.query_width // tensor
+    shapes = [(kv, h), (h, q)] + ([(model.ffn // tensor, h)] if model.gated else [])
+    products = [Gemm(tokens, n, k, settings.precision) for n, k in shapes]
+    between = tuple(_kernels(_forward_chains(settings), settings)) + tuple(_casts(products, settings))
+    return PassKernels(between, tuple((1, product) for product in products))
 
 
 def _linears(settings: TransformerSettings) -> list[Gemm]:
@@ -169,7 +183,7 @@ def attention_forward(settings: TransformerSettings) -> Iterator[Counted]:
     if settings.flash:
         q, kv = _attention_elements(settings)
         moved = settings.element_bytes * (2 * q + 2 * kv)
-        yield 1, Attention(_attention_flops(settings), moved, settings.model.head_width, settings.tensors)
+        yield 1, _attention(settings, _attention_flops(settings), moved)
         return
     scores, sums, relative = _attention_products(settings)
     yield 1, scores
@@ -183,13 +197,22 @@ def attention_backward(settings: TransformerSettings) -> Iterator[Counted]:
     if settings.flash:
         q, kv = _attention_elements(settings)
         flops, moved = ATTENTION_BACKWARD * _attention_flops(settings), settings.element_bytes * (4 * q + 4 * kv)
-        yield 1, Attention(flops, moved, settings.model.head_width, settings.tensors, backward=True)
+        yield 1, _attention(settings, flops, moved, backward=True)
         return
     scores, sums, relative = _attention_products(settings)
     for product in (scores, *relative, sums):
         yield 1, Gemm(product.m, product.k, product.n, product.precision, product.count)
         yield 1, Gemm(product.k, product.n, product.m, product.precision, product.count, transposed=True)
     yield from _score_chain(settings, backward=True).kernels(settings)
+
+
+def _attention(settings: TransformerSettings, flops: float, moved: float, *, backward: bool = False) -> Attention:
+    """A kernel that never writes the scores."""
+    model = settings.model
+    kernel = cast(AttentionKernel, settings.attention)
+    return Attention(
+        flops, moved, model.head_width, settings.sequence, settings.tensors, model.causal, backward, kernel
+    )
 
 
 def _attention_flops(settings: TransformerSettings) -> float:

@@ -6,8 +6,9 @@ and a dropout's mask of a byte (arXiv:2205.05198 counts the same 34 for f = 4 h,
     norms 2 x 2; input of the matrices 2 x 2; queries, keys, values, output of attention; inputs of the activation and
     of the last matrix; masks of dropouts. Scores that are written: 2 for the softmax, 3 for its dropout
 
-Compiled, the feed-forward network of a gated layer keeps three of its four tensors. With full recomputation a layer
-keeps its input. A pipeline's stage keeps the activations of all micro-batches in flight.
+Compiled, the feed-forward network of a gated layer keeps three of its four tensors. A layer whose forward pass is
+repeated keeps its input. A selection by operator keeps inputs of the layer and of its last sum, the products that it
+does not repeat and the output of attention. A pipeline's stage keeps the activations of all micro-batches in flight.
 """
 
 from __future__ import annotations
@@ -83,32 +84,46 @@ def _gathered_bytes(settings: TransformerSettings) -> float:
 
 def _kept_bytes(settings: TransformerSettings, parts: list[NetworkPart], flight: int) -> float:
     """Activations of all micro-batches in flight, and of the layer that is computed again."""
-    layers = max(part.layers for part in parts)
-    one = float(layers * layer_bytes(settings))
+    one = max(_part_bytes(part, settings) for part in parts)
     if any(part.embedding for part in parts) and settings.sizes.pipeline == 1:
         one += settings.own_tokens * settings.model.hidden * settings.element_bytes  # the head's input
-    again = layer_bytes(settings, recomputes=False) if settings.recompute == "full" else 0.0
-    return flight * one + again
+    repeats = settings.recompute == "operators" or any(part.repeated for part in parts)
+    return flight * one + (_layer_bytes(settings) if repeats else 0.0)
 
 
-def layer_bytes(settings: TransformerSettings, *, recomputes: bool = True) -> float:
+def _part_bytes(part: NetworkPart, settings: TransformerSettings) -> float:
+    """Activations that a part keeps for a micro-batch."""
+    whole = layer_bytes(settings, repeated=False) * (part.layers - part.repeated)
+    return whole + layer_bytes(settings, repeated=True) * part.repeated
+
+
+def layer_bytes(settings: TransformerSettings, *, repeated: bool) -> float:
     """Activations that the forward pass of a layer keeps for a micro-batch, on a rank.
 
     Args:
-        recomputes: False: as if nothing were computed again.
+        repeated: whether the backward pass repeats all of it.
     """
     model, tensor, element = settings.model, settings.sizes.tensor, settings.element_bytes
-    recompute = settings.recompute if recomputes else "none"
     own, tokens = settings.own_tokens * model.hidden, settings.tokens
-    if recompute == "full":
+    if repeated:
         return float(own * element)
+    if settings.recompute == "operators":
+        inside = tokens * (2 * model.query_width + model.kv_width + model.ffn) / tensor
+        return float(element * (2 * own + inside))
+    return _layer_bytes(settings)
+
+
+def _layer_bytes(settings: TransformerSettings) -> float:
+    """Activations of a layer that repeats nothing, or at most its attention."""
+    model, tensor, element = settings.model, settings.sizes.tensor, settings.element_bytes
+    own, tokens = settings.own_tokens * model.hidden, settings.tokens
     drops = MASK_BYTES * model.dropout
     between = own * (2 * element + 2 * element + 2 * drops)
     attention = tokens * (2 * model.query_width + 2 * model.kv_width) / tensor * element
     tensors = (3 if settings.compiled else 4) if model.gated else 2
     inside = tokens * model.ffn / tensor * tensors * element
     scores = 0.0
-    if not settings.flash and recompute == "none":
+    if not settings.flash and settings.recompute != "selective":
         elements = tokens * settings.sequence * model.heads / tensor
         scores = elements * (element + (element + MASK_BYTES) * model.dropout)
     return float(between + attention + inside + scores)

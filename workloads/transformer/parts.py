@@ -27,7 +27,7 @@ class NetworkPart:
 
     Attributes:
         name: such as ``layer_3`` or ``layers_0_to_7``.
-        layers: number of layers.
+        layers: number of layers; ``repeated``: of those whose backward pass repeats all of the forward pass.
         embedding: whether it begins with the embedding.
         head: whether it ends with output layer and loss.
         parameters: parameters on a rank of the tensor group.
@@ -35,6 +35,7 @@ class NetworkPart:
 
     name: str
     layers: int
+    repeated: int
     embedding: bool
     head: bool
     parameters: int
@@ -45,7 +46,10 @@ class NetworkPart:
         if self.embedding:
             found += embedding_backward(settings) if backward else embedding_forward(settings)
         if self.layers:
-            found += (layer_backward(settings) if backward else layer_forward(settings)).times(self.layers)
+            if not backward or self.repeated:
+                found += layer_forward(settings).times(self.repeated if backward else self.layers)
+            if backward:
+                found += layer_backward(settings).times(self.layers)
         if self.head:
             found += head_backward(settings) if backward else head_forward(settings)
         return found
@@ -60,7 +64,7 @@ class NetworkPart:
         if settings.sizes.tensor == 1:
             return []
         size = float(settings.tokens * settings.model.hidden * settings.element_bytes)
-        blocks = 2 * self.layers * (2 if backward and settings.recompute == "full" else 1)
+        blocks = 2 * (self.layers + backward * self.repeated)
         if not settings.sizes.sequence_parallel:
             return _calls({"all_reduce": blocks + self.embedding + self.head}, "tensor", size, settings)
         again = 2 * self.layers if backward else 0
@@ -76,12 +80,12 @@ class NetworkPart:
         if sizes.context == 1 or not self.layers:
             return []
         own = 2.0 * settings.tokens * settings.model.kv_width / sizes.tensor * settings.element_bytes
-        again = 1 + (backward and settings.recompute != "none")
+        attends = self.layers * (1 + (backward and settings.recompute == "selective")) + backward * self.repeated
         if sizes.context_exchange == "ring":
-            passed = again + backward  # gradients travel with their keys and values
-            return _calls({"sendrecv": self.layers * passed * (sizes.context - 1)}, "context", own, settings)
+            passed = attends + backward * self.layers  # gradients travel with their keys and values
+            return _calls({"sendrecv": passed * (sizes.context - 1)}, "context", own, settings)
         whole = own * sizes.context
-        ops: dict[CollectiveOp, int] = {"all_gather": self.layers * again}
+        ops: dict[CollectiveOp, int] = {"all_gather": attends}
         if backward:
             ops["reduce_scatter"] = self.layers
         return _calls(ops, "context", whole, settings)
@@ -101,11 +105,18 @@ def parts_of(settings: TransformerSettings) -> list[NetworkPart]:
     """Embedding, layers and output, one by one."""
     counts, tensor = settings.model.counts, settings.sizes.tensor
     layers = [
-        NetworkPart(f"layer_{number}", 1, embedding=False, head=False, parameters=_local(counts.layer, tensor))
+        NetworkPart(
+            f"layer_{number}",
+            1,
+            int(settings.repeats(number)),
+            embedding=False,
+            head=False,
+            parameters=_local(counts.layer, tensor),
+        )
         for number in range(settings.model.layers)
     ]
-    first = NetworkPart("embedding", 0, embedding=True, head=False, parameters=_local(counts.embedding, tensor))
-    last = NetworkPart("head", 0, embedding=False, head=True, parameters=_local(counts.head, tensor))
+    first = NetworkPart("embedding", 0, 0, embedding=True, head=False, parameters=_local(counts.embedding, tensor))
+    last = NetworkPart("head", 0, 0, embedding=False, head=True, parameters=_local(counts.head, tensor))
     return [first, *layers, last]
 
 
@@ -116,6 +127,7 @@ def joined(parts: Sequence[NetworkPart]) -> NetworkPart:
     return NetworkPart(
         f"{parts[0].name}_to_{parts[-1].name}",
         sum(part.layers for part in parts),
+        sum(part.repeated for part in parts),
         embedding=any(part.embedding for part in parts),
         head=any(part.head for part in parts),
         parameters=sum(part.parameters for part in parts),
@@ -133,7 +145,7 @@ def stage_parts(settings: TransformerSettings) -> list[list[NetworkPart]]:
     chunks = sizes.pipeline * sizes.virtual_stages
     if settings.model.tied and sizes.pipeline > 1:
         copy = _local(settings.model.vocabulary * settings.model.hidden, sizes.tensor)
-        last = NetworkPart(last.name, 0, embedding=False, head=True, parameters=last.parameters + copy)
+        last = NetworkPart(last.name, 0, 0, embedding=False, head=True, parameters=last.parameters + copy)
     bounds = [-(-number * len(layers) // chunks) for number in range(chunks + 1)]
     found: list[list[NetworkPart]] = [[] for _ in range(sizes.pipeline)]
     for chunk in range(chunks):

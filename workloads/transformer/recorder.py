@@ -7,7 +7,7 @@ wait for the kernels that write their input, as c10d's do, and hold the kernels 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from simulator.operators import (
     Amount,
@@ -50,6 +50,7 @@ class PassWork:
     series: tuple[KernelSeries, ...]
     launches: int
     tensor_calls: tuple[CollectiveCall, ...]
+    hidden_calls: tuple[CollectiveCall, ...]
     context_calls: tuple[CollectiveCall, ...]
 
     @staticmethod
@@ -58,12 +59,29 @@ class PassWork:
         kernels = part.kernels(settings, backward=backward)
         if copies is not None:
             kernels = PassKernels(((1, copies),), ()) + kernels
+        waited, hidden = _overlapped(part.tensor_calls(settings, backward=backward), settings)
         return PassWork(
             tuple(kernels.series()),
             kernels.launches,
-            tuple(part.tensor_calls(settings, backward=backward)),
+            tuple(waited),
+            tuple(hidden),
             tuple(part.context_calls(settings, backward=backward)),
         )
+
+
+def _overlapped(
+    calls: Sequence[CollectiveCall], settings: TransformerSettings
+) -> tuple[list[CollectiveCall], list[CollectiveCall]]:
+    """Exchanges of a tensor group that its kernels wait for, and those that run beside them.
+
+    Cut into as many parts as ranks, all parts but one run beside products (asynchronous tensor parallelism; user
+    buffers of Transformer Engine).
+    """
+    if not settings.sizes.overlap_tensor:
+        return list(calls), []
+    parts = settings.sizes.tensor
+    first = [replace(call, bytes=call.bytes / parts) for call in calls]
+    return first, [replace(call, bytes=call.bytes * (parts - 1) / parts) for call in calls]
 
 
 def streams_of(settings: TransformerSettings) -> list[str]:
@@ -131,9 +149,13 @@ class StageRecorder:
         section = "backward" if backward else "forward"
         work = self._work(part, copies, backward=backward)
         launch = self.launch(name, work.launches, section=section)
-        waits = [launch, *after]
+        waits: list[int] = [launch, *after]
+        hidden: list[int] = []
         for call in work.tensor_calls:
             waits = [self.call(f"{name}_{call.op}", TENSOR, call, section=section, after=[*waits, *self.last])]
+        for call in work.hidden_calls:
+            after_calls = hidden or [*waits, *self.last]
+            hidden = [self.call(f"{name}_{call.op}_hidden", TENSOR, call, section=section, after=after_calls)]
         for series in work.series:
             passed = list(self.last)
             for call in work.context_calls if series.name == ATTENTION else ():
@@ -145,8 +167,9 @@ class StageRecorder:
             else:
                 self.kernel(kernel, series, section=section, after=[*waits, *passed])
                 waits = []
-        if waits and work.context_calls:
-            self.kernel(f"{name}_passed", Marker(), section=section, after=waits)
+        passed = [*(waits if work.context_calls else ()), *hidden]
+        if passed:
+            self.kernel(f"{name}_passed", Marker(), section=section, after=passed)
         return launch
 
     def _work(self, part: NetworkPart, copies: Elementwise | None, *, backward: bool) -> PassWork:

@@ -18,9 +18,13 @@ Sharding: TypeAlias = Literal["none", "optimizer", "fsdp", "hybrid"]
 optimizer); weights, gradients and state (FSDP); the same within groups of ``shard_size`` ranks, which are replicated
 (FSDP's hybrid sharding)."""
 
-Recompute: TypeAlias = Literal["none", "selective", "full"]
+Recompute: TypeAlias = Literal["none", "selective", "operators", "alternate", "full"]
 """Forward work that the backward pass repeats: nothing; scores and weighted sums of attention (Korthikanti et al.,
-arXiv:2205.05198); all."""
+arXiv:2205.05198); every second matrix product and what is between products, but not attention (torchtitan's selection
+by operator); all of every second layer; all."""
+
+AttentionChoice: TypeAlias = Literal["flash2", "flash3", "cudnn", "unfused"]
+"""Kernel of attention; unfused: products, and kernels on scores that are written."""
 
 ContextExchange: TypeAlias = Literal["ring", "all_gather"]
 """Exchange of keys and values between ranks that share a sequence: passed around beside the attention of the parts that
@@ -42,6 +46,7 @@ class ParallelSizes:
         prefetch: layers of FSDP whose weights are gathered ahead of the layer that computes.
         reshard: whether FSDP frees the gathered weights after the forward pass; never with a pipeline.
         sequence_parallel: whether ranks of a tensor group divide the tokens between its matrices.
+        overlap_tensor: whether exchanges of a tensor group are cut into parts, which products hide but for one.
         context_exchange: exchange of keys and values.
     """
 
@@ -55,6 +60,7 @@ class ParallelSizes:
     prefetch: int = 1
     reshard: bool = True
     sequence_parallel: bool = True
+    overlap_tensor: bool = False
     context_exchange: ContextExchange = "all_gather"
 
     @property
@@ -132,7 +138,7 @@ class TransformerSettings:
         sizes: groups of ranks.
         recompute: forward work that the backward pass repeats.
         compiled: whether chains of element-wise operators are one kernel each.
-        flash: whether attention never writes its scores.
+        attention: kernel of attention.
         precision: arithmetic of linear layers; fp8: all else is in bf16, and their inputs are cast.
         reduced: number format in which gradients are summed.
         optimizer: optimizer of all parameters.
@@ -153,7 +159,7 @@ class TransformerSettings:
     sizes: ParallelSizes = field(default_factory=ParallelSizes)
     recompute: Recompute = "none"
     compiled: bool = False
-    flash: bool = True
+    attention: AttentionChoice = "flash2"
     precision: Precision = "bf16"
     reduced: SumPrecision = "fp32"
     optimizer: DenseOptimizerKind = "adam"
@@ -198,6 +204,15 @@ class TransformerSettings:
                 sizes.shard_size,
                 f"a divisor of {sizes.reducing}",
             )
+
+    @property
+    def flash(self) -> bool:
+        """Whether attention never writes its scores."""
+        return self.attention != "unfused"
+
+    def repeats(self, layer: int) -> bool:
+        """Whether the backward pass repeats all of a layer's forward pass."""
+        return self.recompute == "full" or (self.recompute == "alternate" and layer % 2 == 0)
 
     @property
     def element_bytes(self) -> int:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from benchmarks import (
+    attention,
     choosers,
     cli,
     convnets,
@@ -32,6 +33,7 @@ from benchmarks.rows import Row, show
 
 BENCHMARKS: dict[str, Callable[[argparse.Namespace], Iterable[Row]]] = {
     "engine": lambda _: engine.rows(),
+    "attention": lambda _: attention.rows(),
     "cli": lambda _: cli.rows(),
     "convnets": lambda _: convnets.rows(),
     "convolutions": lambda _: convolutions.rows(),

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 __version__ = "0.1.0"
 
 __all__ = [
+    "CalibrateClockResult",
     "CalibrateCollectivesResult",
     "CalibrateFrameworksResult",
     "CalibrateHostResult",
@@ -37,6 +38,7 @@ __all__ = [
     "ValidateMeasuredResult",
     "ValidateResult",
     "__version__",
+    "calibrate_clock",
     "calibrate_collectives",
     "calibrate_frameworks",
     "calibrate_host",
@@ -76,6 +78,7 @@ _ELSEWHERE = {
 if TYPE_CHECKING:
     from dlrmsim.catalogs import list_names, shipped_file
     from dlrmsim.formats import json_schema, scenario_template
+    from dlrmsim.verbs.calibrate_clock import CalibrateClockResult, calibrate_clock
     from dlrmsim.verbs.calibrate_collectives import CalibrateCollectivesResult, calibrate_collectives
     from dlrmsim.verbs.calibrate_frameworks import CalibrateFrameworksResult, calibrate_frameworks
     from dlrmsim.verbs.calibrate_host import CalibrateHostResult, calibrate_host

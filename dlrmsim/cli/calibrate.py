@@ -57,6 +57,27 @@ def collectives(
     print_line(f"  wrote {found.file}; use it as cluster: {found.file}")
 
 
+@calibrate.command("clock")
+def clock(
+    suites: Annotated[list[str], typer.Argument(metavar="SUITE...", help="Suites whose calibration cases count.")],
+    *,
+    gpu: Annotated[str, typer.Option("--gpu", help="GPU of the cases, to start from.")],
+    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="YAML file of the fitted GPU.")],
+    fresh: Fresh = False,
+) -> None:
+    """Fit the rate that a GPU's tensor cores keep in training to the calibration cases of suites."""
+    import dlrmsim
+    from dlrmsim.cli.printing import print_facts
+    from dlrmsim.cli.progress import progress_display
+
+    with progress_display() as progress:
+        found = dlrmsim.calibrate_clock(suites, gpu=gpu, out=out, fresh=fresh, progress=progress)
+    say_taken_over(found.taken_over)
+    errors = ", ".join(f"{error:+.1f}" for error in found.errors_pct)
+    print_facts([("sustained_fraction", f"{found.fraction:.3g}"), ("errors of the cases, %", errors)])
+    print_line(f"  wrote {found.file}; use it as gpu: {found.file}")
+
+
 @calibrate.command("framework")
 def framework(
     name: Annotated[str, typer.Argument(metavar="FRAMEWORK", help="Profile to fit: name or path.")],

@@ -80,7 +80,7 @@ def calibrate_kernels(
     with of_file(gpu):
         fit = fit_kernels(start, used, shlex.join(words), shown)
     cases = _cases(fit, measured, used)
-    file_written_whole(file, gpu_text(gpu, file.stem, fit))
+    file_written_whole(file, gpu_text(gpu, file.stem, fit.gpu, fit.fitted))
     return CalibrateKernelsResult(file, fit, cases, _groups(cases))
 
 

@@ -119,6 +119,7 @@ def settings_of(
         attention=section.attention,
         precision=cast(Precision, scenario.precision.dense),
         reduced=scenario.precision.all_reduce,
+        state=scenario.precision.state,
         optimizer=section.optimizer.dense,
         first_bucket_bytes=framework.first_bucket_bytes.value,
         bucket_bytes=framework.bucket_bytes.value,

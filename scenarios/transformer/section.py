@@ -8,6 +8,7 @@ from pydantic import Field
 
 from inputs.model import Strict
 from scenarios.types import KIND, PRECISION, WORKLOAD, BatchSize, Scenario, Section
+from simulator.precisions import SumPrecision
 from workloads.graph.choices import FloatPrecision, OptimizerChoice, Precision
 from workloads.graph.optimizers import DenseOptimizerKind
 from workloads.transformer.settings import AttentionChoice, ContextExchange, Recompute, Sharding
@@ -21,6 +22,7 @@ class TransformerPrecision(Precision):
     dense: FloatPrecision = Field(
         "bf16", description="arithmetic and activations; fp8: of linear layers, whose inputs are cast from bf16"
     )
+    state: SumPrecision = Field("fp32", description="weights that the optimizer updates, and its state")
 
 
 class TransformerOptimizer(OptimizerChoice):

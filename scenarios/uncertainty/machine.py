@@ -33,8 +33,13 @@ MEMORY_BOUND_GEMMS = 0.5
 """Part of the time of GEMMs that counts as bound by memory where the classes of kernels share the HBM's time: some
 layers of an MLP are, some are not."""
 
-ATTENTION_RATES = 0.25
-"""Standard deviation of the rate of attention (assumed): figures of papers for long sequences and heads of 128."""
+ATTENTION_RATES, OTHER_ATTENTION = 0.10, 0.25
+"""Standard deviation of the rate of attention (assumed) on Hopper, whose kernels were timed by length and
+width of heads, and on other GPUs."""
+
+UNKNOWN_CLOCK = 0.15
+"""Standard deviation of the clock in training where nothing is known of it: 0.66 to 1.0 of that of kernels timed
+alone on three GPUs."""
 
 MEASURED_CONVOLUTIONS, OTHER_CONVOLUTIONS = 0.10, 0.25
 """Standard deviation of the rate of a network's convolutions on a generation of GPUs on which these were measured
@@ -150,16 +155,28 @@ def _gemms(gpu: Gpu, usage: Usage) -> Iterator[Weighted]:
     attention = parts({name: usage.kernels_s.get(name, 0.0) for name in ("Gemm", ATTENTION)}).get(ATTENTION, 0.0)
     yield Weighted(products * (1.0 - attention), fraction)
     if attention:
-        yield Weighted(attention, _attention())
+        yield Weighted(attention, _attention(gpu))
+        yield Weighted(1.0, _clock(gpu))
     yield Weighted(convolutions, _convolutions(gpu, measured=measured))
 
 
-def _attention() -> Constant:
+def _attention(gpu: Gpu) -> Constant:
     """Rate of attention kernels."""
-    reason = "attention at rates that papers print for A100 and H100"
-    return Constant(
-        f"{GPU}.architecture", "derived", ATTENTION_RATES, reason, "benchmarks of flash-attention on this GPU"
-    )
+    key, measure = f"{GPU}.architecture", "benchmarks of flash-attention on this GPU"
+    if gpu.architecture == "hopper":
+        reason = "attention at rates fitted on the figures of FlashAttention-3"
+        return Constant(key, "derived", ATTENTION_RATES, reason, measure)
+    reason = "attention at rates of H100, and the most that FlashAttention-2 reaches on A100"
+    return Constant(key, "assumed", OTHER_ATTENTION, reason, measure)
+
+
+def _clock(gpu: Gpu) -> Constant:
+    """Clock of tensor cores in training."""
+    key, known = f"{GPU}.achieved.sustained_fraction", gpu.achieved.sustained_fraction
+    measure = f"dlrmsim calibrate clock SUITE --gpu {gpu.name} --out FILE"
+    if known is None:
+        return Constant(key, "assumed", UNKNOWN_CLOCK, "the clock of kernels timed alone", measure)
+    return graded(key, known, measure)
 
 
 def _convolutions(gpu: Gpu, *, measured: bool) -> Constant:

@@ -85,9 +85,9 @@ def test_interleaving_holds_more():
     assert interleaved / plain == pytest.approx(1 + 3 / 16)
 
 
-def test_logits_are_on_the_last_stage():
+def test_the_loss_is_on_the_last_stage():
     model = TRANSFORMERS["llama3_8b"]
     settings = TransformerSettings(model, 8192, sizes=ParallelSizes(pipeline=2, tensor=8), microbatches=2)
-    held = memory_per_rank(settings).tiers["hbm"]["logits"]
+    held = memory_per_rank(settings).tiers["hbm"]["loss"]
     assert np.all(held[:8] == 0)
-    assert np.all(held[8:] == 8192 * 128256 / 8 * 10)
+    assert np.all(held[8:] == 8192 * 128256 / 8 * 12)

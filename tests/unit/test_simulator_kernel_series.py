@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -22,17 +24,34 @@ MOVE = Elementwise(1e8, 1e8)
 
 
 def test_a_series_takes_as_long_as_its_kernels():
-    series = KernelSeries("Gemm", ((3, GEMM), (2, MOVE)))
-    assert GPU.duration_s(series) == pytest.approx(3 * GPU.duration_s(GEMM) + 2 * GPU.duration_s(MOVE))
+    series, alone = KernelSeries("Gemm", ((3, GEMM), (2, MOVE))), at_clock(1.0)
+    assert alone.duration_s(series) == pytest.approx(3 * alone.duration_s(GEMM) + 2 * alone.duration_s(MOVE))
     assert series.launches == 5
     assert operator_name(series) == "Gemm"
+
+
+def at_clock(fraction: float) -> GpuModel:
+    """The GPU, whose tensor cores keep so much of their rate in training."""
+    rates = GPU.gpu.achieved
+    known = rates.gemm_fraction.model_copy(update={"value": fraction})
+    achieved = rates.model_copy(update={"sustained_fraction": known})
+    return replace(GPU, gpu=GPU.gpu.model_copy(update={"achieved": achieved}))
+
+
+def test_the_clock_of_training_slows_arithmetic_of_series_alone():
+    """Products of a series take longer, kernels that move bytes and kernels that are timed alone do not."""
+    slow, products, moves = at_clock(0.5), KernelSeries("Gemm", ((1, GEMM),)), KernelSeries("Elementwise", ((1, MOVE),))
+    start_s = GPU.gpu.achieved.gemm_start_s.value
+    assert slow.duration_s(products) == pytest.approx(2 * GPU.duration_s(GEMM) - start_s)
+    assert slow.duration_s(moves) == GPU.duration_s(MOVE)
+    assert slow.duration_s(GEMM) == GPU.duration_s(GEMM)
 
 
 @pytest.mark.parametrize(("tokens", "tflops"), [(1024, 350), (4096, 368), (16384, 370)])
 def test_attention_reaches_the_published_rate_on_h100(tokens, tflops):
     """Forward pass without a mask, heads of 128, 16,384 tokens, width 2,048 (arXiv:2407.08608)."""
     flops = 4.0 * 16384 * tokens * 2048
-    attention = Attention(flops, 4 * 2.0 * 16384 * 2048, 128, "bf16")
+    attention = Attention(flops, 4 * 2.0 * 16384 * 2048, 128, tokens, "bf16")
     assert flops / GPU.duration_s(attention) / 1e12 == pytest.approx(tflops, rel=0.08)
 
 

@@ -9,13 +9,14 @@ that is off by 2 % for each factor of e: where the cases say nothing, it stays t
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import count
 
 import numpy as np
 
+from hardware_specs.processors import Gpu
 from inputs.errors import InputError
 from inputs.quantities import format_quantity
 from scenarios.engine_run import iteration_s
@@ -28,6 +29,7 @@ from scenarios.progress import Progress, Silent
 from scenarios.resolved import ResolvedScenario
 from simulator.lowering import Machine
 from simulator.operators import FloatArray
+from validation.suites.errors import is_amount
 from validation.suites.predict import SuiteJob, inputs_of
 from validation.suites.suite import Band, Case, load_suite
 from workloads.graded import Graded
@@ -62,6 +64,12 @@ class Configuration:
         machine = machine_of(self.resolved)
         return machine, place(self.resolved, machine, Silent())[0]
 
+    def with_gpu_s(self, gpu: Gpu) -> float:
+        """Seconds of an iteration on another GPU, with the same placement."""
+        node = self.resolved.cluster.node.model_copy(update={"gpu": gpu})
+        resolved = replace(self.resolved, cluster=self.resolved.cluster.model_copy(update={"node": node}))
+        return iteration_s(resolved, self._placed[1].workload, machine_of(resolved))
+
     def iteration_s(self, values: Mapping[Constant, float]) -> float:
         """Seconds of an iteration with other constants of the framework."""
         machine, placed = self._placed
@@ -90,7 +98,14 @@ class FittedConstants:
 
 
 def calibration_of(framework: str, suites: Sequence[str]) -> list[Configuration]:
-    """The configurations of the suites' calibration cases with a framework.
+    """The configurations of the suites' calibration cases with a framework; raises as `configurations_of`."""
+    return configurations_of(suites, lambda job: job.framework.name == framework, f"framework {framework}")
+
+
+def configurations_of(
+    suites: Sequence[str], asked: Callable[[ResolvedScenario], bool], what: str
+) -> list[Configuration]:
+    """The configurations of the suites' calibration cases that are asked for; ``what`` they have, in words.
 
     Raises:
         InputError: a suite is wrong, or has no such case.
@@ -103,14 +118,14 @@ def calibration_of(framework: str, suites: Sequence[str]) -> list[Configuration]
                 job = SuiteJob.of(case.scenario, case.set)
                 resolved = job.resolved()
                 if (
-                    resolved.framework.name == framework
-                    and not case.metric.startswith("parts.")
+                    asked(resolved)
+                    and not (case.metric.startswith("parts.") or is_amount(case.metric))
                     and suite.role(inputs_of(resolved, job) | case.inputs) == "calibration"
                 ):
                     measured.setdefault(job, (resolved, []))[1].append(_seconds(case, resolved))
     if not measured:
         raise InputError(
-            f"no calibration case with framework {framework}",
+            f"no calibration case with {what}",
             file="--suite",
             given=", ".join(suites),
             expected="suites whose calibration rules hold for cases with it",

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from hardware_specs.collectives import FittedCollectives
 from hardware_specs.loader import CATALOGS, load_cluster
+from hardware_specs.processors import Gpu
 from inputs.quantities import format_quantity
 from inputs.sourced import Sourced
 from inputs.yaml_lines import load_yaml
@@ -88,12 +90,12 @@ def fit_in_words(fitted: FittedCollectives) -> list[tuple[str, str]]:
     ]
 
 
-def gpu_text(gpu: str | Path, name: str, fit: KernelFit) -> str:
-    """The GPU's own YAML with another name and what was fitted."""
+def gpu_text(gpu: str | Path, name: str, found: Gpu, fitted_keys: Sequence[str]) -> str:
+    """The GPU's own YAML with another name and the constants that were fitted."""
     import yaml
 
     data: dict[str, Any] = dict(load_yaml(CATALOGS["gpu"].find(gpu)).data)
-    fitted = {key: _entry(key, getattr(fit.gpu.achieved, key)) for key in fit.fitted}
+    fitted = {key: _entry(key, getattr(found.achieved, key)) for key in fitted_keys}
     data["name"], data["achieved"] = name, {**dict(data["achieved"]), **fitted}
     return yaml.safe_dump(data, sort_keys=False, allow_unicode=True, width=120)
 

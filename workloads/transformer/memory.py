@@ -20,14 +20,14 @@ from workloads.graph.memory import MemoryUse, Tier
 from workloads.graph.optimizers import DENSE_STATE
 from workloads.transformer.parts import NetworkPart, joined, parts_of, stage_parts
 from workloads.transformer.pipeline_schedule import in_flight
-from workloads.transformer.recorder import GRADIENT_BYTES
 from workloads.transformer.settings import TransformerSettings
 
 MASK_BYTES = 1
 """A dropout's mask is a byte for each element."""
 
-LOGIT_BYTES = 4
-"""Cross entropy is in fp32."""
+LOSS_BYTES = 12
+"""The backward pass of cross entropy has three tensors of the size of the outputs in fp32: their log-probabilities, the
+gradient of these, and the gradient of the outputs (PyTorch's ``nll_loss_backward`` and ``_log_softmax_backward``)."""
 
 
 def memory_per_rank(settings: TransformerSettings) -> MemoryUse:
@@ -47,18 +47,16 @@ def _stage_items(settings: TransformerSettings, number: int, parts: list[Network
     sizes, element = settings.sizes, settings.element_bytes
     parameters = float(sum(part.parameters for part in parts))
     own = parameters / sizes.shards
-    state = own * DENSE_STATE[settings.optimizer] * GRADIENT_BYTES
-    copies = (
-        element if element < GRADIENT_BYTES else 0
-    )  # fp32 weights that the optimizer updates beside those that compute
+    state = own * DENSE_STATE[settings.optimizer] * settings.state_bytes
     divided = sizes.gathers and (sizes.pipeline == 1 or sizes.shards == 1)
-    gradients = (own if divided else parameters) * GRADIENT_BYTES
+    gradients = own * settings.state_bytes if divided else parameters * settings.reduced_bytes
     if divided:
-        weights, gathered = own * GRADIENT_BYTES, _gathered_bytes(settings)
+        weights, gathered = own * settings.state_bytes, _gathered_bytes(settings)
     elif sizes.gathers:
-        weights, gathered = own * GRADIENT_BYTES, parameters * element
-    else:
-        weights, gathered = own * GRADIENT_BYTES * (copies > 0) + parameters * element, 0.0
+        weights, gathered = own * settings.state_bytes, parameters * element
+    else:  # weights that the optimizer updates stand beside those that compute where they have more digits
+        updated = own * settings.state_bytes if settings.state_bytes > element else 0.0
+        weights, gathered = updated + parameters * element, 0.0
     flight = in_flight(number, sizes.pipeline, settings.microbatches, sizes.virtual_stages)
     kept = _kept_bytes(settings, parts, flight)
     return {
@@ -67,7 +65,8 @@ def _stage_items(settings: TransformerSettings, number: int, parts: list[Network
         "gradients": gradients,
         "optimizer state": state,
         "activations": kept,
-        "logits": _logit_bytes(settings) if any(part.head for part in parts) else 0.0,
+        "backward pass": _working_bytes(settings),
+        "loss": _loss_bytes(settings) if any(part.head for part in parts) else 0.0,
         "framework reserve": settings.reserve_bytes,
     }
 
@@ -89,6 +88,14 @@ def _kept_bytes(settings: TransformerSettings, parts: list[NetworkPart], flight:
         one += settings.own_tokens * settings.model.hidden * settings.element_bytes  # the head's input
     repeats = settings.recompute == "operators" or any(part.repeated for part in parts)
     return flight * one + (_layer_bytes(settings) if repeats else 0.0)
+
+
+def _working_bytes(settings: TransformerSettings) -> float:
+    """Gradients inside the feed-forward network that a layer's backward pass has at once, and gathered inputs."""
+    model, sizes = settings.model, settings.sizes
+    inside = settings.tokens * model.ffn * (2 if model.gated else 1) / sizes.tensor
+    gathered = settings.tokens * model.hidden if sizes.tensor > 1 and sizes.sequence_parallel else 0
+    return float(settings.element_bytes * (inside + 2 * gathered))
 
 
 def _part_bytes(part: NetworkPart, settings: TransformerSettings) -> float:
@@ -129,7 +136,6 @@ def _layer_bytes(settings: TransformerSettings) -> float:
     return float(between + attention + inside + scores)
 
 
-def _logit_bytes(settings: TransformerSettings) -> float:
-    """Outputs over the vocabulary, in the format of activations and in fp32, and a gradient."""
-    outputs = settings.tokens * settings.model.vocabulary / settings.sizes.tensor
-    return float(outputs * (settings.element_bytes + 2 * LOGIT_BYTES))
+def _loss_bytes(settings: TransformerSettings) -> float:
+    """Cross entropy over the vocabulary."""
+    return LOSS_BYTES * settings.tokens * settings.model.vocabulary / settings.sizes.tensor

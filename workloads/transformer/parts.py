@@ -55,24 +55,32 @@ class NetworkPart:
         return found
 
     def tensor_calls(self, settings: TransformerSettings, *, backward: bool) -> list[CollectiveCall]:
-        """Exchanges of activations in the tensor group.
+        """Exchanges of activations in the tensor group that products wait for.
 
         With divided tokens an all_gather before and a reduce_scatter after attention and the feed-forward network
-        each, and the same in the backward pass, which also gathers inputs again for gradients of weights; else an
-        all_reduce after (forward) or before them (backward).
+        each, and the same in the backward pass; else an all_reduce after (forward) or before them (backward). Linear
+        layers in fp8 gather their inputs in fp8.
         """
         if settings.sizes.tensor == 1:
             return []
-        size = float(settings.tokens * settings.model.hidden * settings.element_bytes)
+        elements = float(settings.tokens * settings.model.hidden)
+        size = elements * settings.element_bytes
         blocks = 2 * (self.layers + backward * self.repeated)
         if not settings.sizes.sequence_parallel:
             return _calls({"all_reduce": blocks + self.embedding + self.head}, "tensor", size, settings)
-        again = 2 * self.layers if backward else 0
-        gathers = blocks + again + (self.embedding if backward else self.head)
-        return _calls(
-            {"all_gather": gathers, "reduce_scatter": blocks + (self.head if backward else self.embedding)},
-            "tensor", size, settings,
-        )  # fmt: skip
+        ends = self.embedding if backward else self.head
+        sums = blocks + (self.head if backward else self.embedding)
+        return [
+            *_calls({"all_gather": blocks}, "tensor", elements * settings.gathered_bytes, settings),
+            *_calls({"all_gather": int(ends), "reduce_scatter": sums}, "tensor", size, settings),
+        ]
+
+    def tensor_calls_beside(self, settings: TransformerSettings, *, backward: bool) -> list[CollectiveCall]:
+        """Exchanges of the tensor group that products hide: inputs gathered again for gradients of weights."""
+        if settings.sizes.tensor == 1 or not settings.sizes.sequence_parallel or not backward:
+            return []
+        size = float(settings.tokens * settings.model.hidden * settings.gathered_bytes)
+        return _calls({"all_gather": 2 * self.layers}, "tensor", size, settings)
 
     def context_calls(self, settings: TransformerSettings, *, backward: bool) -> list[CollectiveCall]:
         """Exchanges of keys and values, and in the backward pass of their gradients, between ranks of a sequence."""

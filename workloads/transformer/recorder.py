@@ -39,9 +39,6 @@ TENSOR, CONTEXT, GATHER, REDUCE, REPLICATE = (
 SENDS = ("send_forward", "receive_forward", "send_backward", "receive_backward")
 """Streams of messages between stages."""
 
-GRADIENT_BYTES = 4
-"""Gradients, weights that the optimizer updates and its state are fp32."""
-
 
 @dataclass(frozen=True, slots=True)
 class PassWork:
@@ -64,7 +61,7 @@ class PassWork:
             tuple(kernels.series()),
             kernels.launches,
             tuple(waited),
-            tuple(hidden),
+            (*hidden, *part.tensor_calls_beside(settings, backward=backward)),
             tuple(part.context_calls(settings, backward=backward)),
         )
 
@@ -151,11 +148,12 @@ class StageRecorder:
         launch = self.launch(name, work.launches, section=section)
         waits: list[int] = [launch, *after]
         hidden: list[int] = []
-        for call in work.tensor_calls:
-            waits = [self.call(f"{name}_{call.op}", TENSOR, call, section=section, after=[*waits, *self.last])]
-        for call in work.hidden_calls:
-            after_calls = hidden or [*waits, *self.last]
-            hidden = [self.call(f"{name}_{call.op}_hidden", TENSOR, call, section=section, after=after_calls)]
+        for number, call in enumerate(work.tensor_calls):
+            named = f"{name}_{call.op}_{number}"
+            waits = [self.call(named, TENSOR, call, section=section, after=[*waits, *self.last])]
+        for number, call in enumerate(work.hidden_calls):
+            named, start = f"{name}_{call.op}_beside_{number}", hidden or [*waits, *self.last]
+            hidden = [self.call(named, TENSOR, call, section=section, after=start)]
         for series in work.series:
             passed = list(self.last)
             for call in work.context_calls if series.name == ATTENTION else ():
@@ -182,7 +180,7 @@ class StageRecorder:
     def optimizer(self, parameters: Amount, after: Iterable[int]) -> int:
         """Norm of the gradients, and update of the parameters that a rank updates; returns its last task."""
         settings = self._settings
-        size = GRADIENT_BYTES * parameters
+        size = settings.state_bytes * parameters
         launch = self.launch("optimizer", settings.optimizer_kernels + 1, section="optimizer")
         self.kernel("gradient_norm", Elementwise(size, 0.0), section="optimizer", after=[launch, *after])
         traffic = DENSE_ACCESSES[settings.optimizer] * size + settings.element_bytes * parameters

@@ -141,6 +141,7 @@ class TransformerSettings:
         attention: kernel of attention.
         precision: arithmetic of linear layers; fp8: all else is in bf16, and their inputs are cast.
         reduced: number format in which gradients are summed.
+        state: number format of the weights that the optimizer updates, and of its state.
         optimizer: optimizer of all parameters.
         first_bucket_bytes: size of DDP's first bucket; ``bucket_bytes``: of the others.
         operator_s: host time of an operator beside its launch, seconds.
@@ -162,6 +163,7 @@ class TransformerSettings:
     attention: AttentionChoice = "flash2"
     precision: Precision = "bf16"
     reduced: SumPrecision = "fp32"
+    state: SumPrecision = "fp32"
     optimizer: DenseOptimizerKind = "adam"
     first_bucket_bytes: float = 2.0**20
     bucket_bytes: float = 25 * 2.0**20
@@ -223,6 +225,16 @@ class TransformerSettings:
     def tensors(self) -> Precision:
         """Number format of activations and of products other than linear layers'."""
         return "bf16" if self.precision == "fp8" else self.precision
+
+    @property
+    def gathered_bytes(self) -> int:
+        """Size of an element of the inputs of linear layers that a tensor group gathers."""
+        return BYTES_PER_ELEMENT[self.precision]
+
+    @property
+    def state_bytes(self) -> int:
+        """Size of an element of the weights that the optimizer updates, and of its state."""
+        return BYTES_PER_ELEMENT[self.state]
 
     @property
     def reduced_bytes(self) -> int:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from scenarios.resolved import ResolvedScenario
 from simulator.analysis import IterationTime, SteadyRule
 from simulator.lowered import PS_PER_S
 from simulator.lowering import Machine
+from simulator.program import TaskGraph
 
 DIVIDES = 1e-3
 """Relative difference below which periods fill the measured time wholly: that of two settled windows."""
@@ -16,9 +18,19 @@ def longest_period_s(machine: Machine) -> float:
     return max((job.period_s for name, job in jobs if name in machine.topology.rates), default=0.0)
 
 
-def steady_rule(machine: Machine) -> SteadyRule:
+EXACT = 1e-6
+"""Largest relative difference of repeating iterations, from rounding to picoseconds."""
+
+REPEATING = SteadyRule(window=1, tolerance=EXACT)
+"""Rule of iterations that are all alike once two are."""
+
+
+def steady_rule(resolved: ResolvedScenario, machine: Machine, graph: TaskGraph) -> SteadyRule:
     """Rule of a settled run: windows last at least a period of the bursts."""
-    return SteadyRule(span_ps=round(longest_period_s(machine) * PS_PER_S))
+    bursts_s = longest_period_s(machine)
+    if graph.repeats and not bursts_s and not resolved.scenario.variation.varies:
+        return REPEATING
+    return SteadyRule(span_ps=round(bursts_s * PS_PER_S))
 
 
 def background_warnings(machine: Machine, measured: IterationTime) -> list[str]:

@@ -14,14 +14,15 @@ from simulator.counted_run import counted_run
 from simulator.engine import RunOptions
 from simulator.lowered import PS_PER_S
 from simulator.lowering import Machine, Variation, lower
+from simulator.program import TaskGraph
 from workloads.family import Workload
 
 
-def run_options(resolved: ResolvedScenario, machine: Machine, keep_last: int) -> RunOptions:
+def run_options(resolved: ResolvedScenario, machine: Machine, graph: TaskGraph, keep_last: int) -> RunOptions:
     """Number of iterations as the scenario says; the last ``keep_last`` are recorded."""
     choice = resolved.scenario.run
     if choice.iterations == "auto":
-        rule = steady_rule(machine)
+        rule = steady_rule(resolved, machine, graph)
         return RunOptions(max_iterations=choice.max_iterations, stop=rule, keep_last=keep_last)
     return RunOptions(max_iterations=choice.iterations, keep_last=keep_last)
 
@@ -44,13 +45,14 @@ def iteration_s(resolved: ResolvedScenario, workload: Workload, machine: Machine
         InputError: the models refuse the scenario.
     """
     variation = variation_of(resolved)
-    lowering = lower(workload.graph(), machine, variation=variation)
+    graph = workload.graph()
+    lowering = lower(graph, machine, variation=variation)
     program = lowering.program
-    options = run_options(resolved, machine, keep_last=1)
+    options = run_options(resolved, machine, graph, keep_last=1)
     varies = program.varies or longest_period_s(machine) > 0.0
     rule = _GiveUp(options.stop, inf if varies else at_most_s, GIVE_UP_ITERATIONS)
     ends_ps = counted_run(program, replace(options, stop=rule)).iteration_end_ps.tolist()
-    return inf if rule.slow(ends_ps) else iteration_time(ends_ps, steady_rule(machine)).seconds
+    return inf if rule.slow(ends_ps) else iteration_time(ends_ps, steady_rule(resolved, machine, graph)).seconds
 
 
 GIVE_UP_ITERATIONS, GIVE_UP_SHARE = 2, 0.01

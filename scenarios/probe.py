@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from scenarios.bursts import longest_period_s
+from scenarios.bursts import REPEATING, longest_period_s
 from scenarios.prepare import Prepared
-from simulator.analysis import IterationTime, SteadyRule, iteration_time
+from simulator.analysis import IterationTime, iteration_time
 from simulator.counted_run import counted_run
 from simulator.engine import EngineRun, RunOptions, UnitsMemory
 from simulator.equality import same
 from simulator.lowered import PS_PER_S
 from simulator.lowering import Lowering, Variation
 
-EXACT = 1e-6
-"""Largest relative difference of repeating iterations, from rounding to picoseconds."""
-
-PROBE_RULE = SteadyRule(window=1, tolerance=EXACT)
+PROBE_RULE = REPEATING
 """Rule that ends a re-run: settled iterations repeat exactly, so two equal ones suffice."""
 
 

@@ -99,10 +99,11 @@ def simulation_of(resolved: ResolvedScenario, progress: Progress) -> Simulation:
         lowering = lower(prepared.graph, prepared.machine, variation=variation_of(resolved))
     progress.stage("simulating")
     keep = resolved.scenario.output.record.iterations
-    result = counted_run(lowering.program, run_options(resolved, prepared.machine, keep))
+    result = counted_run(lowering.program, run_options(resolved, prepared.machine, prepared.graph, keep))
     progress.stage("analysing")
     algorithms = {info.task: info.algorithm for info in lowering.collectives}
-    rule, roles = steady_rule(prepared.machine), resolved.scenario.workload.roles(resolved.world_size)
+    rule = steady_rule(resolved, prepared.machine, prepared.graph)
+    roles = resolved.scenario.workload.roles(resolved.world_size)
     analysis = analyse(prepared.graph, lowering.program, result, algorithms=algorithms, rule=rule, roles=roles)
     return Simulation(prepared, lowering, result, analysis, _warnings(prepared, lowering, analysis))
 

@@ -225,11 +225,14 @@ class TaskGraph:
         communicators: name -> instance number of each global rank ``[world_size]``, -1 where a rank is in none.
             ``world`` is all zeros; one instance per node would be ``rank // local_world_size``.
         coordinators: controllers of streams whose calls are fused at run time, by the name that streams give.
+        repeats: whether iterations that nothing random enters are all alike once two are: no rank runs ahead of others
+            for longer than an iteration.
     """
 
     programs: tuple[Program, ...]
     communicators: Mapping[str, IntArray]
     coordinators: Mapping[str, Coordinator] = field(default_factory=dict)
+    repeats: bool = False
 
     @property
     def world_size(self) -> int:

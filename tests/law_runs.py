@@ -27,7 +27,7 @@ def iteration_s(resolved: ResolvedScenario) -> float:
     """Seconds of an iteration; where all are alike, two equal ones are enough."""
     prepared = prepare(resolved, Silent())
     lowering = lower(prepared.graph, prepared.machine, variation=variation_of(resolved))
-    options = run_options(resolved, prepared.machine, 1)
+    options = run_options(resolved, prepared.machine, prepared.graph, 1)
     if lowering.program.varies or longest_period_s(prepared.machine) > 0.0:
         return iteration_time(run(lowering.program, options).iteration_end_ps.tolist()).seconds
     result = run(lowering.program, replace(options, stop=PROBE_RULE))
@@ -79,7 +79,7 @@ def analysis(resolved: ResolvedScenario) -> Analysis:
     """The analysis of a run of two iterations."""
     prepared = prepare(resolved, Silent())
     lowering = lower(prepared.graph, prepared.machine, variation=variation_of(resolved))
-    result = run(lowering.program, run_options(resolved, prepared.machine, 2))
+    result = run(lowering.program, run_options(resolved, prepared.machine, prepared.graph, 2))
     return analyse(prepared.graph, lowering.program, result)
 
 

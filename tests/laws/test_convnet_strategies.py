@@ -52,7 +52,7 @@ def with_half_the_bytes(graph: TaskGraph) -> TaskGraph:
 def ends_s(prepared: Prepared, graph: TaskGraph) -> float:
     """Seconds from the end of the second iteration to that of the fourth, halved."""
     program = lower(graph, prepared.machine).program
-    ends = run(program, run_options(prepared.resolved, prepared.machine, 4)).iteration_end_ps
+    ends = run(program, run_options(prepared.resolved, prepared.machine, graph, 4)).iteration_end_ps
     return float(ends[-1] - ends[1]) / 2e12
 
 

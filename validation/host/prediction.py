@@ -44,9 +44,11 @@ def predict_prepared(prepared: Prepared) -> Times:
     """Simulate a scenario on CPUs whose plan and task graph exist; errors as `predict`."""
     with located(prepared.resolved.document):
         lowering = lower(prepared.graph, prepared.machine, variation=variation_of(prepared.resolved))
-        result = counted_run(lowering.program, run_options(prepared.resolved, prepared.machine, keep_last=1))
+        result = counted_run(
+            lowering.program, run_options(prepared.resolved, prepared.machine, prepared.graph, keep_last=1)
+        )
     ends_ps = result.iteration_end_ps.tolist()
-    iteration_s = iteration_time(ends_ps, steady_rule(prepared.machine)).seconds
+    iteration_s = iteration_time(ends_ps, steady_rule(prepared.resolved, prepared.machine, prepared.graph)).seconds
     (program,), compute = prepared.graph.programs, prepared.machine.compute
     times = result.records[-1].groups[0]
     seconds = ((times.end_ps - times.start_ps) / 1e12).mean(axis=1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,13 +24,6 @@ from validation.suites.suite import SUITES, Band, Case, Suite, load_suite
 
 Table = dict[str, Any]
 
-METRICS = {
-    "iteration_time_s": "iteration_time_{}_s",
-    "throughput_samples_per_s": "throughput_{}_samples_per_s",
-    "throughput_images_per_s": "throughput_{}_images_per_s",
-}
-"""Metrics that have an interval, and the keys of its ends."""
-
 
 @dataclass(frozen=True, slots=True)
 class CollectiveIntervals:
@@ -44,14 +38,22 @@ class CollectiveIntervals:
         return self._known[shape]
 
 
+def ends_of(metric: str) -> tuple[str, str] | None:
+    """Keys of a summary that have the ends of a metric's interval; None: it has no interval."""
+    if metric == "iteration_time_s":
+        return "iteration_time_p10_s", "iteration_time_p90_s"
+    unit = re.fullmatch("throughput_([a-z]+)_per_s", metric)
+    return None if unit is None else (f"throughput_p10_{unit[1]}_per_s", f"throughput_p90_{unit[1]}_per_s")
+
+
 def job_interval(case: Case, prediction: Prediction) -> Table:
     """Ends of a case's interval, whether the measurement is inside, and its residual; empty without an interval."""
-    keys, summary, measured = METRICS.get(case.metric), prediction.summary, case.measured
+    keys, summary, measured = ends_of(case.metric), prediction.summary, case.measured
     if keys is None or not summary or isinstance(measured, Band):
         return {}
     predicted, of = summary[case.metric], summary["uncertainty"]
     off = math.log(measured / predicted) * (1.0 if case.metric == "iteration_time_s" else -1.0)
-    ends = summary[keys.format("p10")], summary[keys.format("p90")]
+    ends = summary[keys[0]], summary[keys[1]]
     return _entry(ends, measured, off / of["sigma"], of["sigma"], of["group"], configuration_of(prediction.inputs))
 
 

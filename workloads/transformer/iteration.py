@@ -32,7 +32,7 @@ def iteration_graph(settings: TransformerSettings) -> TaskGraph:
         communicators |= _neighbours(sizes)
         if settings.model.tied:
             communicators[TIED] = _pairs(sizes, 0, sizes.pipeline - 1)
-    return TaskGraph(tuple(programs), communicators)
+    return TaskGraph(tuple(programs), communicators, repeats=True)
 
 
 def _neighbours(sizes: ParallelSizes) -> dict[str, IntArray]:

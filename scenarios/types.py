@@ -123,8 +123,8 @@ class RunChoice(Strict):
 
     iterations: Literal["auto"] | Iterations = Field(
         "auto",
-        description="auto: until two successive windows of 4 iterations differ by less than 0.1 %; of 1 where iterations "
-        "are alike",
+        description="auto: until two successive windows of 4 iterations differ by less than 0.1 %; of 1 where "
+        "iterations are alike",
     )
     max_iterations: Iterations = Field(50, description="at most this many with auto")
 

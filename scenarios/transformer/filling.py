@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import cast
 
 from hardware_specs import Cluster
@@ -9,6 +10,8 @@ from inputs.keys import KeyPath
 from inputs.yaml_lines import Document
 from scenarios.family import Asked, Filled
 from scenarios.located import located
+from scenarios.resolved import ResolvedScenario
+from scenarios.transformer.divisions import shared_in_node
 from scenarios.transformer.section import TransformerScenario, TransformerSection
 from simulator.precisions import Precision
 from workloads.graph.framework import Framework
@@ -67,9 +70,8 @@ def sizes_of(document: Document, section: TransformerSection, world_size: int, c
             given=asked.shard_size,
             expected="sharding: hybrid, or no such key",
         )
-    shared = max(min(cluster.node.ranks // asked.tensor, data * asked.context), 1)
-    others = asked.model_dump(exclude={"data", "shard_size"})
-    return ParallelSizes(data=data, shard_size=asked.shard_size or shared, **others)
+    sizes = ParallelSizes(data=data, **asked.model_dump(exclude={"data", "shard_size"}))
+    return replace(sizes, shard_size=asked.shard_size or shared_in_node(sizes, cluster.node.ranks))
 
 
 def _sequences(document: Document, section: TransformerSection, sizes: ParallelSizes, length: int) -> int:
@@ -128,3 +130,10 @@ def settings_of(
         optimizer_kernels=framework.optimizer_kernels.value,
         reserve_bytes=framework.reserve_bytes.value,
     )
+
+
+def settings_of_resolved(resolved: ResolvedScenario[Transformer, TransformerScenario]) -> TransformerSettings:
+    """The settings of a resolved scenario."""
+    scenario, section = resolved.scenario, resolved.scenario.workload
+    sizes = sizes_of(resolved.document, section, resolved.world_size, resolved.cluster)
+    return settings_of(scenario, section, resolved.model, resolved.framework, sizes, resolved.global_batch_size)

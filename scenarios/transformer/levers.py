@@ -1,0 +1,70 @@
+"""Settings of a transformer's scenario that may make it faster: other divisions, less recomputation, compiled, fp8."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, get_args
+
+from inputs.errors import InputError
+from scenarios.candidates import Candidate
+from scenarios.resolve import asked_again
+from scenarios.resolved import ResolvedScenario
+from scenarios.transformer.divisions import RECOMPUTE
+from scenarios.transformer.filling import settings_of_resolved
+from scenarios.transformer.least_time import LeastTime
+from scenarios.transformer.search import memory_of
+from workloads.transformer.settings import ContextExchange, Sharding, TransformerSettings
+
+MOST_TRIED = 8
+"""Settings of free keys that are run, those with the smallest least times: a second or two each."""
+
+
+def candidates(
+    resolved: ResolvedScenario[Any, Any], settings: TransformerSettings, least: LeastTime, time_s: float
+) -> Iterator[Candidate]:
+    """Settings that the job does not have yet, that it has room for, and that may be faster.
+
+    Args:
+        least: least times of divisions.
+        time_s: iteration time of the run.
+    """
+    found = []
+    for setting in _free(settings):
+        changed = _changed(resolved, setting)
+        if changed is not None:
+            amount = changed.tokens_per_iteration / settings.tokens_per_iteration
+            found.append((least(changed) / amount / time_s, setting))
+    for share, setting in sorted(found)[:MOST_TRIED]:
+        yield Candidate(setting, most=1.0 - share, plans=True)
+    gpu = resolved.cluster.node.gpu
+    if gpu is not None and "fp8" in gpu.peak_flops and settings.precision != "fp8":
+        yield Candidate("precision.dense=fp8", "numerics", plans=True)
+
+
+def _free(settings: TransformerSettings) -> Iterator[str]:
+    """Settings that keep what is computed: half and twice of each size, and other values of each choice."""
+    parallel, sizes = "workload.parallel.", settings.sizes
+    keys = {"workload.micro_batch_size": settings.micro_batch}
+    keys |= {parallel + name: getattr(sizes, name) for name in ("tensor", "pipeline", "context", "virtual_stages")}
+    for key, size in keys.items():
+        yield from (f"{key}={other}" for other in (size // 2, 2 * size) if other and size in (2 * other, other // 2))
+    choices: dict[str, tuple[bool, Iterable[str]]] = {
+        "workload.compiled": (not settings.compiled, ["true"]),
+        "workload.flash_attention": (not settings.flash, ["true"]),
+        "workload.recompute": (True, RECOMPUTE[: RECOMPUTE.index(settings.recompute)]),
+        parallel + "sharding": (sizes.reducing > 1, set(get_args(Sharding)) - {sizes.sharding}),
+        parallel + "sequence_parallel": (sizes.tensor > 1 and not sizes.sequence_parallel, ["true"]),
+        parallel + "context_exchange": (sizes.context > 1, set(get_args(ContextExchange)) - {sizes.context_exchange}),
+    }
+    for key, (possible, values) in choices.items():
+        yield from (f"{key}={value}" for value in sorted(values) if possible)
+
+
+def _changed(resolved: ResolvedScenario[Any, Any], setting: str) -> TransformerSettings | None:
+    """The job with a setting; None if it cannot have that, or has no room."""
+    try:
+        there = asked_again(resolved, [setting])
+    except InputError:
+        return None
+    settings = settings_of_resolved(there)
+    return settings if memory_of(there, settings).fits else None

@@ -6,7 +6,7 @@ node, because their exchanges are between the products of every layer.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from math import gcd
 
@@ -55,8 +55,16 @@ def sequences_of(settings: TransformerSettings) -> int:
 
 def more_recomputation(settings: TransformerSettings) -> list[Recompute]:
     """Choices of recomputation with less memory than a job's."""
-    more = RECOMPUTE[RECOMPUTE.index(settings.recompute) + 1 :]
-    return [name for name in more if name != "selective" or not settings.flash]
+    return _useful(RECOMPUTE[RECOMPUTE.index(settings.recompute) + 1 :], settings)
+
+
+def less_recomputation(settings: TransformerSettings) -> list[Recompute]:
+    """Choices of recomputation that take less time than a job's."""
+    return _useful(RECOMPUTE[: RECOMPUTE.index(settings.recompute)], settings)
+
+
+def _useful(choices: Sequence[Recompute], settings: TransformerSettings) -> list[Recompute]:
+    return [name for name in choices if name != "selective" or not settings.flash]
 
 
 def divisors(number: int) -> list[int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 from hardware_specs.library import Backend
 from inputs.errors import InfeasibleError, InputError, nearest_name
@@ -15,7 +15,6 @@ from scenarios.candidates import Candidate
 from scenarios.family import FAMILIES, Asked, Expected, Filled, template_of
 from scenarios.mapping import Keep
 from scenarios.progress import Progress
-from scenarios.resolved import ResolvedScenario
 from scenarios.transformer import filling
 from scenarios.transformer.filling import settings_of_resolved as settings_of
 from scenarios.transformer.least_time import LeastTime
@@ -24,13 +23,12 @@ from scenarios.transformer.plan_study import TransformerPlanStudy, study_divisio
 from scenarios.transformer.remedies import refusal
 from scenarios.transformer.search import memory_of
 from scenarios.transformer.section import TransformerScenario
+from scenarios.transformer.typed import TransformerResolved
 from simulator.analysis import Bound
 from simulator.lowering import Machine
 from workloads.transformer.architecture import Transformer
 from workloads.transformer.catalog import TRANSFORMERS
 from workloads.transformer.family import TransformerWorkload
-
-TransformerResolved: TypeAlias = ResolvedScenario[Transformer, TransformerScenario]
 
 TASKS_OF_A_PASS, TASKS_OF_A_LAYER, OTHER_TASKS = 10, 12, 40
 """Tasks of a rank for each pass of a micro-batch through a part of a stage, for each layer where something is exchanged

@@ -10,9 +10,9 @@ from inputs.keys import KeyPath
 from inputs.yaml_lines import Document
 from scenarios.family import Asked, Filled
 from scenarios.located import located
-from scenarios.resolved import ResolvedScenario
 from scenarios.transformer.divisions import shared_in_node
 from scenarios.transformer.section import TransformerScenario, TransformerSection
+from scenarios.transformer.typed import TransformerResolved
 from simulator.precisions import Precision
 from workloads.graph.framework import Framework
 from workloads.transformer.architecture import Transformer
@@ -132,7 +132,7 @@ def settings_of(
     )
 
 
-def settings_of_resolved(resolved: ResolvedScenario[Transformer, TransformerScenario]) -> TransformerSettings:
+def settings_of_resolved(resolved: TransformerResolved) -> TransformerSettings:
     """The settings of a resolved scenario."""
     scenario, section = resolved.scenario, resolved.scenario.workload
     sizes = sizes_of(resolved.document, section, resolved.world_size, resolved.cluster)

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, get_args
+from collections.abc import Iterable, Iterator
+from typing import get_args
 
 from inputs.errors import InputError
 from scenarios.candidates import Candidate
-from scenarios.resolve import asked_again
-from scenarios.resolved import ResolvedScenario
-from scenarios.transformer.divisions import RECOMPUTE
+from scenarios.transformer.divisions import less_recomputation
 from scenarios.transformer.filling import settings_of_resolved
 from scenarios.transformer.least_time import LeastTime
 from scenarios.transformer.search import memory_of
+from scenarios.transformer.typed import TransformerResolved, with_changes
 from workloads.transformer.settings import ContextExchange, Sharding, TransformerSettings
 
 MOST_TRIED = 8
@@ -20,7 +19,7 @@ MOST_TRIED = 8
 
 
 def candidates(
-    resolved: ResolvedScenario[Any, Any], settings: TransformerSettings, least: LeastTime, time_s: float
+    resolved: TransformerResolved, settings: TransformerSettings, least: LeastTime, time_s: float
 ) -> Iterator[Candidate]:
     """Settings that the job does not have yet, that it has room for, and that may be faster.
 
@@ -51,7 +50,7 @@ def _free(settings: TransformerSettings) -> Iterator[str]:
     choices: dict[str, tuple[bool, Iterable[str]]] = {
         "workload.compiled": (not settings.compiled, ["true"]),
         "workload.flash_attention": (not settings.flash, ["true"]),
-        "workload.recompute": (True, RECOMPUTE[: RECOMPUTE.index(settings.recompute)]),
+        "workload.recompute": (True, less_recomputation(settings)),
         parallel + "sharding": (sizes.reducing > 1, set(get_args(Sharding)) - {sizes.sharding}),
         parallel + "sequence_parallel": (sizes.tensor > 1 and not sizes.sequence_parallel, ["true"]),
         parallel + "context_exchange": (sizes.context > 1, set(get_args(ContextExchange)) - {sizes.context_exchange}),
@@ -60,10 +59,10 @@ def _free(settings: TransformerSettings) -> Iterator[str]:
         yield from (f"{key}={value}" for value in sorted(values) if possible)
 
 
-def _changed(resolved: ResolvedScenario[Any, Any], setting: str) -> TransformerSettings | None:
+def _changed(resolved: TransformerResolved, setting: str) -> TransformerSettings | None:
     """The job with a setting; None if it cannot have that, or has no room."""
     try:
-        there = asked_again(resolved, [setting])
+        there = with_changes(resolved, [setting], anew=True)
     except InputError:
         return None
     settings = settings_of_resolved(there)

@@ -11,12 +11,11 @@ from scenarios.located import located
 from scenarios.machine import machine_of
 from scenarios.mapping import Keep, keep_nothing
 from scenarios.progress import Progress
-from scenarios.resolve import changed
-from scenarios.resolved import ResolvedScenario
 from scenarios.summary import job_of
 from scenarios.transformer.filling import settings_of_resolved
 from scenarios.transformer.remedies import refusal
 from scenarios.transformer.search import MOST_SIMULATED, DivisionFound, DivisionSearch, memory_of, simulated
+from scenarios.transformer.typed import TransformerResolved, with_changes
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +33,7 @@ class TransformerPlanStudy:
         most: limit of simulations.
     """
 
-    resolved: ResolvedScenario[Any, Any]
+    resolved: TransformerResolved
     simulated: tuple[DivisionFound, ...]
     refused: tuple[DivisionFound, ...]
     capacity_bytes: float
@@ -87,7 +86,7 @@ class TransformerPlanStudy:
 
 
 def study_divisions(
-    resolved: ResolvedScenario[Any, Any], progress: Progress, *, compare: bool = False, keep: Keep = keep_nothing
+    resolved: TransformerResolved, progress: Progress, *, compare: bool = False, keep: Keep = keep_nothing
 ) -> TransformerPlanStudy:
     """Find the fastest division of a job that fits.
 
@@ -114,7 +113,7 @@ def study_divisions(
             raise _nothing_fits(search)
     fastest = sorted(search.simulated, key=lambda found: found.iteration_time_s or 0.0)
     return TransformerPlanStudy(
-        changed(resolved, fastest[0].settings),
+        with_changes(resolved, fastest[0].settings),
         tuple(fastest),
         tuple(sorted(search.refused, key=lambda found: found.excess_bytes)),
         float(memory_of(resolved, search.settings).capacity_bytes["hbm"]),
@@ -127,7 +126,7 @@ def study_divisions(
 def _nothing_fits(search: DivisionSearch) -> Exception:
     """The error of a job of which no division fits."""
     nearest = min(search.refused, key=lambda found: found.excess_bytes)
-    there = changed(search.resolved, nearest.settings)
+    there = with_changes(search.resolved, nearest.settings)
     memory = memory_of(there, settings_of_resolved(there))
     words = " ".join(f"--set {setting}" for setting in nearest.settings) or "the scenario's own"
     return refusal(search.resolved, memory, f"none of its {search.count:,} divisions does; the nearest: {words}")

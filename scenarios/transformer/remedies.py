@@ -9,16 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from inputs.errors import InfeasibleError, InputError
 from scenarios.capacity import MemoryReport
 from scenarios.machine import machine_of
-from scenarios.resolve import changed
-from scenarios.resolved import ResolvedScenario
 from scenarios.transformer.divisions import divisors, more_recomputation
 from scenarios.transformer.filling import settings_of_resolved
 from scenarios.transformer.search import DivisionSearch, memory_of
+from scenarios.transformer.typed import TransformerResolved, with_changes
 from workloads.transformer.settings import TransformerSettings
 
 LARGEST, MOST_RANKS = 64, 65_536
@@ -48,7 +46,7 @@ class Remedy:
         return f"{options} ({'; '.join(part for part in (self.note, self.memory.fullest()) if part)})"
 
 
-def refusal(resolved: ResolvedScenario[Any, Any], memory: MemoryReport, why: str) -> InfeasibleError:
+def refusal(resolved: TransformerResolved, memory: MemoryReport, why: str) -> InfeasibleError:
     """The error of a job that does not fit: the numbers of each tier, and remedies.
 
     Args:
@@ -60,13 +58,13 @@ def refusal(resolved: ResolvedScenario[Any, Any], memory: MemoryReport, why: str
     return InfeasibleError("\n".join(lines))
 
 
-def remedies(resolved: ResolvedScenario[Any, Any]) -> list[Remedy]:
+def remedies(resolved: TransformerResolved) -> list[Remedy]:
     """Remedies on the same ranks, and on more of them."""
     here = list(_one_key(resolved)) or _divided_anew(resolved, ())
     return [*here, *_more_nodes(resolved)]
 
 
-def _one_key(resolved: ResolvedScenario[Any, Any]) -> Iterator[Remedy]:
+def _one_key(resolved: TransformerResolved) -> Iterator[Remedy]:
     """For each key the mildest value with which the job fits."""
     for values in _values(settings_of_resolved(resolved)):
         found = (_tried(resolved, (setting,)) for setting in values)
@@ -88,7 +86,7 @@ def _values(settings: TransformerSettings) -> Iterator[list[str]]:
         yield [f"{parallel}.{key}={getattr(sizes, key) * factor}" for factor in (2, 4, 8, 16)]
 
 
-def _divided_anew(resolved: ResolvedScenario[Any, Any], before: tuple[str, ...], note: str = "") -> list[Remedy]:
+def _divided_anew(resolved: TransformerResolved, before: tuple[str, ...], note: str = "") -> list[Remedy]:
     """The division with the least time of those that fit."""
     search = DivisionSearch(resolved, settings_of_resolved(resolved), machine_of(resolved))
     found = next((found for found in search.in_order() if found.fits), None)
@@ -98,7 +96,7 @@ def _divided_anew(resolved: ResolvedScenario[Any, Any], before: tuple[str, ...],
     return [] if tried is None else [Remedy((*before, *found.settings), tried.memory, note)]
 
 
-def _more_nodes(resolved: ResolvedScenario[Any, Any]) -> list[Remedy]:
+def _more_nodes(resolved: TransformerResolved) -> list[Remedy]:
     """The job on twice, four times... as many nodes."""
     gpus, there, factor = resolved.cluster.node.ranks, int(resolved.cluster.max_nodes.value), 2
     while factor <= LARGEST and factor * resolved.world_size <= MOST_RANKS:
@@ -112,7 +110,7 @@ def _more_nodes(resolved: ResolvedScenario[Any, Any]) -> list[Remedy]:
         if with_own:
             return [with_own]
         try:
-            found = _divided_anew(changed(resolved, settings), settings, note)
+            found = _divided_anew(with_changes(resolved, settings), settings, note)
         except InputError:  # the sizes do not go with so many ranks
             found = []
         if found:
@@ -121,10 +119,10 @@ def _more_nodes(resolved: ResolvedScenario[Any, Any]) -> list[Remedy]:
     return []
 
 
-def _tried(resolved: ResolvedScenario[Any, Any], settings: tuple[str, ...], note: str = "") -> Remedy | None:
+def _tried(resolved: TransformerResolved, settings: tuple[str, ...], note: str = "") -> Remedy | None:
     """The job with settings; None if it does not fit or cannot have them."""
     try:
-        there = changed(resolved, settings)
+        there = with_changes(resolved, settings)
     except InputError:
         return None
     memory = memory_of(there, settings_of_resolved(there))

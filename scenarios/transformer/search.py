@@ -10,19 +10,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from heapq import heapify, heappop, heappush
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
 from inputs.keys import value_at
 from scenarios.capacity import MemoryReport, capacities_bytes
 from scenarios.progress import Silent
-from scenarios.resolve import changed
-from scenarios.resolved import ResolvedScenario
 from scenarios.runner import simulation_of
 from scenarios.transformer.divisions import divisions, more_recomputation, sequences_of
 from scenarios.transformer.filling import BATCH, SEQUENCES
 from scenarios.transformer.least_time import LeastTime
+from scenarios.transformer.typed import TransformerResolved, with_changes
 from simulator.lowering import Machine
 from workloads.transformer.family import TransformerWorkload
 from workloads.transformer.settings import TransformerSettings
@@ -91,7 +90,7 @@ class DivisionSearch:
         count: number of divisions, without those of recomputation.
     """
 
-    resolved: ResolvedScenario[Any, Any]
+    resolved: TransformerResolved
     settings: TransformerSettings
     machine: Machine
     simulated: list[DivisionFound] = field(default_factory=list)
@@ -180,19 +179,19 @@ class DivisionSearch:
         self.simulated.append(replace(found, iteration_time_s=seconds, exposed_comm=exposed))
 
 
-def memory_of(resolved: ResolvedScenario[Any, Any], settings: TransformerSettings) -> MemoryReport:
+def memory_of(resolved: TransformerResolved, settings: TransformerSettings) -> MemoryReport:
     """Memory of every rank of a job against its capacity."""
     return MemoryReport(TransformerWorkload(settings).memory(), capacities_bytes(resolved.cluster, resolved.world_size))
 
 
-def simulated(resolved: ResolvedScenario[Any, Any], found: DivisionFound) -> dict[str, float]:
+def simulated(resolved: TransformerResolved, found: DivisionFound) -> dict[str, float]:
     """Results of a run of the scenario with a division, as JSON."""
-    analysis = simulation_of(changed(resolved, found.settings), Silent()).analysis
+    analysis = simulation_of(with_changes(resolved, found.settings), Silent()).analysis
     exposed = float(analysis.breakdown.exposed_comm_ps.mean()) / max(analysis.breakdown.window.length_ps, 1)
     return {"iteration_time_s": analysis.iteration.seconds, "exposed_comm": exposed}
 
 
-def settings_in_words(settings: TransformerSettings, resolved: ResolvedScenario[Any, Any]) -> tuple[str, ...]:
+def settings_in_words(settings: TransformerSettings, resolved: TransformerResolved) -> tuple[str, ...]:
     """``KEY=VALUE`` settings that give a scenario these sizes; those that it has already are left out."""
     section, sizes, whole = resolved.scenario.workload, settings.sizes, {"data", "shard_size"}
     found = [

@@ -53,9 +53,10 @@ def refusal(resolved: TransformerResolved, memory: MemoryReport, why: str) -> In
         memory: memory of the job, or of the division that lacks least.
         why: reason of the failure.
     """
-    found = [remedy.in_words() for remedy in remedies(resolved)]
-    lines = [f"{resolved.name} does not fit: {why}", memory.in_words(), *(f"  would fit: {words}" for words in found)]
-    return InfeasibleError("\n".join(lines))
+    found = remedies(resolved)
+    advice = (f"  would fit: {remedy.in_words()}" for remedy in found)
+    lines = [f"{resolved.name} does not fit: {why}", memory.in_words(), *advice]
+    return InfeasibleError("\n".join(lines), remedies=[remedy.settings for remedy in found])
 
 
 def remedies(resolved: TransformerResolved) -> list[Remedy]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from hardware_specs.library import Backend
@@ -11,11 +11,13 @@ from inputs.errors import InfeasibleError, InputError, nearest_name
 from inputs.keys import KeyPath, parse_key
 from inputs.validate import validate
 from inputs.yaml_lines import Document
+from scenarios.block_times import BLOCKS_KEY
 from scenarios.candidates import Candidate
 from scenarios.family import FAMILIES, Asked, Expected, Filled, template_of
 from scenarios.mapping import Keep
 from scenarios.progress import Progress
 from scenarios.transformer import filling
+from scenarios.transformer.blocks import blocks_of
 from scenarios.transformer.filling import settings_of_resolved as settings_of
 from scenarios.transformer.least_time import LeastTime
 from scenarios.transformer.levers import candidates
@@ -63,8 +65,9 @@ class PlacedTransformer:
         }
 
     def summary_sections(self) -> Mapping[str, Any]:
-        """The same."""
-        return self.estimate_sections()
+        """The same, and kernels by block."""
+        found = blocks_of(self.workload.settings, self.machine.compute)
+        return {**self.estimate_sections(), BLOCKS_KEY: [asdict(block) for block in found]}
 
     def warnings(self) -> Sequence[str]:
         """None."""

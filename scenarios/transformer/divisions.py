@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from math import gcd
 
-from workloads.transformer.settings import ParallelSizes, Recompute, Sharding, TransformerSettings
+from workloads.transformer.settings import ParallelSizes, Recompute, Sharding, TransformerSettings, divisors
 
 PARTS_OF_A_STAGE = (1, 2, 4)
 """Virtual stages that are tried, beside the job's own number: each adds messages, and activations in flight."""
@@ -65,12 +65,6 @@ def less_recomputation(settings: TransformerSettings) -> list[Recompute]:
 
 def _useful(choices: Sequence[Recompute], settings: TransformerSettings) -> list[Recompute]:
     return [name for name in choices if name != "selective" or not settings.flash]
-
-
-def divisors(number: int) -> list[int]:
-    """Divisors of a number, ascending."""
-    small = [size for size in range(1, int(number**0.5) + 1) if number % size == 0]
-    return sorted({*small, *(number // size for size in small)})
 
 
 def shared_in_node(sizes: ParallelSizes, node_ranks: int) -> int:

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from inputs.errors import InfeasibleError, InputError
 from scenarios.capacity import MemoryReport
 from scenarios.machine import machine_of
-from scenarios.transformer.divisions import divisors, more_recomputation
+from scenarios.transformer.divisions import more_recomputation
 from scenarios.transformer.filling import settings_of_resolved
 from scenarios.transformer.search import DivisionSearch, memory_of
 from scenarios.transformer.typed import TransformerResolved, with_changes
-from workloads.transformer.settings import TransformerSettings
+from workloads.transformer.settings import TransformerSettings, divisors
 
 LARGEST, MOST_RANKS = 64, 65_536
 """Largest factor on the scenario's nodes, and largest number of ranks, that is tried."""

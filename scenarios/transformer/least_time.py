@@ -6,8 +6,8 @@ pipeline begins when a micro-batch has passed the stages before it, and its last
     time >= max over s of  sum over stages before s of (F + B)  +  microbatches x (F_s + B_s)
 
 with F and B the passes of a micro-batch through a stage (for the stages before: through its first part). Launches of
-the host, and weights that FSDP gathers for every pass, are another bound each, for they stand in a line of their own.
-Starts of kernels, sums of gradients, messages between stages and the optimizer only add to these.
+the host, weights that FSDP gathers for every pass, and sums of gradients are another bound each, for they stand in a
+line of their own. Starts of kernels, messages between stages and the optimizer only add to these.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from simulator.network.collectives import Call
 from simulator.operators import CollectiveCall, CollectiveOp, HostWork
 from workloads.transformer.parts import NetworkPart, joined, parts_of, stage_parts
 from workloads.transformer.recorder import PassWork
-from workloads.transformer.settings import TransformerSettings
+from workloads.transformer.settings import ParallelSizes, TransformerSettings
 
 
 @dataclass(slots=True)
@@ -42,7 +42,8 @@ class LeastTime:
             longest = max(longest, before + settings.microbatches * sum(device for device, _ in times))
             host = max(host, settings.microbatches * sum(launches for _, launches in times))
             before += times[0][0]
-        return max(longest, host, self._gathers_s(settings))
+        largest = max(sum(part.parameters for part in parts) for parts in stages)
+        return max(longest, host, self._gathers_s(settings), self._sums_s(settings, largest))
 
     def _prices(self, settings: TransformerSettings) -> dict[str, tuple[float, float]]:
         """Seconds of device and host for both passes of an embedding, a layer and a head."""
@@ -71,7 +72,7 @@ class LeastTime:
     def _gathers_s(self, settings: TransformerSettings) -> float:
         """Seconds in which FSDP gathers weights, where it does so for every pass."""
         sizes = settings.sizes
-        group = sizes.shard_size if sizes.sharding == "hybrid" else sizes.reducing
+        group = _shard_ranks(sizes)
         if not sizes.reshards or group == 1:
             return 0.0
         passes, found = 2 * settings.microbatches, 0.0
@@ -80,6 +81,15 @@ class LeastTime:
             size = float(part.parameters * settings.element_bytes)
             found += (1 if kept else passes) * self._alone_s("all_gather", size, sizes.tensor, group)
         return found
+
+    def _sums_s(self, settings: TransformerSettings, parameters: int) -> float:
+        """Seconds in which the gradients of a stage are summed, as one call each time."""
+        sizes, group = settings.sizes, _shard_ranks(settings.sizes)
+        if group == 1:
+            return 0.0
+        op: CollectiveOp = "all_reduce" if sizes.sharding == "none" else "reduce_scatter"
+        times = settings.microbatches if sizes.gathers and sizes.pipeline == 1 else 1
+        return times * self._alone_s(op, float(parameters * settings.reduced_bytes), sizes.tensor, group)
 
     def _call_s(self, call: CollectiveCall, settings: TransformerSettings) -> float:
         """Seconds of a call of the tensor or context group."""
@@ -99,6 +109,11 @@ class LeastTime:
             times = [collectives.time(Call(op, block, amount)).seconds for block in collectives.blocks(members)]
             self._calls[key] = min(float(seconds.min()) for seconds in times)
         return self._calls[key]
+
+
+def _shard_ranks(sizes: ParallelSizes) -> int:
+    """Ranks among which the gradient of a parameter is summed first."""
+    return sizes.shard_size if sizes.sharding == "hybrid" else sizes.reducing
 
 
 def _of_part(part: NetworkPart, prices: dict[str, tuple[float, float]]) -> tuple[float, float]:

@@ -14,7 +14,7 @@ from scenarios.progress import Progress
 from scenarios.summary import job_of
 from scenarios.transformer.filling import settings_of_resolved
 from scenarios.transformer.remedies import refusal
-from scenarios.transformer.search import MOST_SIMULATED, DivisionFound, DivisionSearch, memory_of, simulated
+from scenarios.transformer.search import DivisionFound, DivisionSearch, memory_of, most_simulated, simulated
 from scenarios.transformer.typed import TransformerResolved, with_changes
 
 
@@ -40,7 +40,7 @@ class TransformerPlanStudy:
     count: int
     slower: int
     left: int
-    most: int = MOST_SIMULATED
+    most: int
 
     @property
     def best(self) -> DivisionFound:
@@ -99,16 +99,17 @@ def study_divisions(
         InfeasibleError: no division fits; with the numbers of the one that lacks least, and remedies.
     """
     progress.stage("ordering the divisions")
+    most = most_simulated(resolved.world_size)
     with located(resolved.document):
         search = DivisionSearch(resolved, settings_of_resolved(resolved), machine_of(resolved))
 
         def simulate(found: DivisionFound) -> tuple[float, float]:
-            progress.stage("simulating divisions", len(search.simulated) + 1, MOST_SIMULATED)
+            progress.stage("simulating divisions", len(search.simulated) + 1, most)
             question = "\n".join(("simulating a division", resolved.hash, *found.settings))
             result = keep(question, partial(simulated, resolved, found)) if compare else simulated(resolved, found)
             return result["iteration_time_s"], result["exposed_comm"]
 
-        search.run(simulate, further=compare)
+        search.run(simulate, most=most, further=compare)
         if not search.simulated:
             raise _nothing_fits(search)
     fastest = sorted(search.simulated, key=lambda found: found.iteration_time_s or 0.0)
@@ -120,6 +121,7 @@ def study_divisions(
         search.count,
         search.slower,
         search.left,
+        most,
     )
 
 

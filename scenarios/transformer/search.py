@@ -26,8 +26,14 @@ from simulator.lowering import Machine
 from workloads.transformer.family import TransformerWorkload
 from workloads.transformer.settings import TransformerSettings
 
-MOST_SIMULATED = 32
-"""Divisions that are simulated at most: a second or two each where ranks are hundreds."""
+MOST_SIMULATED, LEAST_SIMULATED, SIMULATED_RANKS = 128, 32, 8192
+"""Divisions that are simulated at most: so many ranks in all, within these bounds. One takes 50 ms on 8 ranks, and one
+to four seconds on 256 (``llama3_70b_3d_256`` on a 2.5 GHz core)."""
+
+
+def most_simulated(world_size: int) -> int:
+    """Divisions that are simulated at most."""
+    return max(LEAST_SIMULATED, min(MOST_SIMULATED, SIMULATED_RANKS // world_size))
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,11 +120,12 @@ class DivisionSearch:
         """Least time of the next division."""
         return self._queue[0][0] if self._queue else np.inf
 
-    def run(self, simulate: Simulate, *, further: bool, most: int = MOST_SIMULATED) -> None:
+    def run(self, simulate: Simulate, *, most: int, further: bool) -> None:
         """Search.
 
         Args:
-            further: whether to go on with divisions that cannot be the fastest, up to ``most``.
+            most: divisions that are simulated at most.
+            further: whether to go on, up to ``most``, with divisions that cannot be the fastest.
         """
         self._take(self.looked_at(self.settings, own=True), simulate)
         for found in self.in_order():

@@ -81,7 +81,8 @@ def _values(settings: TransformerSettings) -> Iterator[list[str]]:
     yield [f"workload.recompute={name}" for name in more_recomputation(settings)]
     if not sizes.gathers:
         own = 0 if sizes.sharding == "none" else 1
-        yield [f"{parallel}.sharding={name}" for name in SHARDING[own:]]
+        grouped = sizes.shard_size < sizes.reducing  # else hybrid sharding is FSDP
+        yield [f"{parallel}.sharding={name}" for name in SHARDING[own:] if grouped or name != "hybrid"]
     yield [f"workload.micro_batch_size={size}" for size in divisors(settings.micro_batch)[-2::-1]]
     for key in ("tensor", "pipeline", "context"):
         yield [f"{parallel}.{key}={getattr(sizes, key) * factor}" for factor in (2, 4, 8, 16)]

@@ -34,7 +34,6 @@ class Advice:
     """Advice on a scenario.
 
     Attributes:
-        resolved: the scenario.
         unit: unit of throughput, a plural noun; empty where the job does not fit and has no remedy.
         bound: bound of the run, whose levers are `levers`; both None where the job does not fit.
         refusal: why it does not fit; empty where it does.

@@ -28,7 +28,6 @@ def divisions(settings: TransformerSettings, node_ranks: int) -> Iterator[Transf
 
     Args:
         settings: a job; its model, sequence, batch, arithmetic and optimizer stay.
-        node_ranks: ranks of a node.
     """
     ranks, sequences = settings.sizes.world_size, sequences_of(settings)
     for sizes in _groups(settings, node_ranks):

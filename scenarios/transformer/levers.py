@@ -62,7 +62,7 @@ def _free(settings: TransformerSettings) -> Iterator[str]:
 def _changed(resolved: TransformerResolved, setting: str) -> TransformerSettings | None:
     """The job with a setting; None if it cannot have that, or has no room."""
     try:
-        there = with_changes(resolved, [setting], anew=True)
+        there = with_changes(resolved, [setting], fresh=True)
     except InputError:
         return None
     settings = settings_of_resolved(there)

@@ -2,7 +2,7 @@
 
 Tried are, on the same ranks, one key at a time (recomputation, shards, micro-batches, groups); else the division of
 `scenarios.transformer.divisions` with the least time; then twice, four times... as many nodes with as many sequences
-for each data group, as they are or divided anew.
+for each data group, with their own division or with the fastest one that fits.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SHARDING = ("optimizer", "hybrid", "fsdp")
 
 
 @dataclass(frozen=True, slots=True)
-class Remedy:
+class DivisionRemedy:
     """Settings with which the job fits.
 
     Attributes:
@@ -59,14 +59,14 @@ def refusal(resolved: TransformerResolved, memory: MemoryReport, why: str) -> In
     return InfeasibleError("\n".join(lines), remedies=[remedy.settings for remedy in found])
 
 
-def remedies(resolved: TransformerResolved) -> list[Remedy]:
+def remedies(resolved: TransformerResolved) -> list[DivisionRemedy]:
     """Remedies on the same ranks, and on more of them."""
-    here = list(_one_key(resolved)) or _divided_anew(resolved, ())
+    here = list(_one_key(resolved)) or _divided_otherwise(resolved, ())
     return [*here, *_more_nodes(resolved)]
 
 
-def _one_key(resolved: TransformerResolved) -> Iterator[Remedy]:
-    """For each key the mildest value with which the job fits."""
+def _one_key(resolved: TransformerResolved) -> Iterator[DivisionRemedy]:
+    """The mildest value of each key with which the job fits."""
     for values in _values(settings_of_resolved(resolved)):
         found = (_tried(resolved, (setting,)) for setting in values)
         remedy = next((remedy for remedy in found if remedy), None)
@@ -88,17 +88,17 @@ def _values(settings: TransformerSettings) -> Iterator[list[str]]:
         yield [f"{parallel}.{key}={getattr(sizes, key) * factor}" for factor in (2, 4, 8, 16)]
 
 
-def _divided_anew(resolved: TransformerResolved, before: tuple[str, ...], note: str = "") -> list[Remedy]:
+def _divided_otherwise(resolved: TransformerResolved, before: tuple[str, ...], note: str = "") -> list[DivisionRemedy]:
     """The division with the least time of those that fit."""
     search = DivisionSearch(resolved, settings_of_resolved(resolved), machine_of(resolved))
     found = next((found for found in search.in_order() if found.fits), None)
     if found is None:
         return []
     tried = _tried(resolved, found.settings)
-    return [] if tried is None else [Remedy((*before, *found.settings), tried.memory, note)]
+    return [] if tried is None else [DivisionRemedy((*before, *found.settings), tried.memory, note)]
 
 
-def _more_nodes(resolved: TransformerResolved) -> list[Remedy]:
+def _more_nodes(resolved: TransformerResolved) -> list[DivisionRemedy]:
     """The job on twice, four times... as many nodes."""
     gpus, there, factor = resolved.cluster.node.ranks, int(resolved.cluster.max_nodes.value), 2
     while factor <= LARGEST and factor * resolved.world_size <= MOST_RANKS:
@@ -112,7 +112,7 @@ def _more_nodes(resolved: TransformerResolved) -> list[Remedy]:
         if with_own:
             return [with_own]
         try:
-            found = _divided_anew(with_changes(resolved, settings), settings, note)
+            found = _divided_otherwise(with_changes(resolved, settings), settings, note)
         except InputError:  # the sizes do not go with so many ranks
             found = []
         if found:
@@ -121,11 +121,11 @@ def _more_nodes(resolved: TransformerResolved) -> list[Remedy]:
     return []
 
 
-def _tried(resolved: TransformerResolved, settings: tuple[str, ...], note: str = "") -> Remedy | None:
+def _tried(resolved: TransformerResolved, settings: tuple[str, ...], note: str = "") -> DivisionRemedy | None:
     """The job with settings; None if it does not fit or cannot have them."""
     try:
         there = with_changes(resolved, settings)
     except InputError:
         return None
     memory = memory_of(there, settings_of_resolved(there))
-    return Remedy(settings, memory, note) if memory.fits else None
+    return DivisionRemedy(settings, memory, note) if memory.fits else None

@@ -84,11 +84,10 @@ Simulate: TypeAlias = Callable[[DivisionFound], tuple[float, float]]
 
 @dataclass(slots=True)
 class DivisionSearch:
-    """What is known about divisions of a job.
+    """Search among the divisions of a job, and its results.
 
     Attributes:
-        resolved: the scenario.
-        settings: its job.
+        settings: job of the scenario.
         simulated: divisions that were run.
         refused: divisions that do not fit and would else be looked at.
         slower: number of divisions that cannot be faster than the fastest one.

@@ -13,10 +13,10 @@ from workloads.transformer.architecture import Transformer
 TransformerResolved: TypeAlias = ResolvedScenario[Transformer, TransformerScenario]
 
 
-def with_changes(resolved: TransformerResolved, settings: Sequence[str], *, anew: bool = False) -> TransformerResolved:
+def with_changes(resolved: TransformerResolved, settings: Sequence[str], *, fresh: bool = False) -> TransformerResolved:
     """The scenario with ``KEY=VALUE`` settings; raises as `scenarios.resolve.changed`.
 
     Args:
-        anew: whether defaults that depend on a changed key follow it (`scenarios.resolve.asked_again`).
+        fresh: whether defaults that depend on a changed key follow it (`scenarios.resolve.asked_again`).
     """
-    return cast("TransformerResolved", (asked_again if anew else changed)(resolved, settings))
+    return cast("TransformerResolved", (asked_again if fresh else changed)(resolved, settings))

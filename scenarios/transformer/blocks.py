@@ -9,7 +9,7 @@ import numpy as np
 
 from scenarios.block_times import BlockTimes
 from simulator.compute import ComputeModel
-from simulator.operators import Operator
+from simulator.operators import KernelSeries, Operator
 from workloads.transformer.kernels import (
     Counted,
     PassKernels,
@@ -43,14 +43,16 @@ def blocks_of(settings: TransformerSettings, compute: ComputeModel) -> Iterator[
     inside = width * model.ffn * (3 if model.gated else 2)
     plain = replace(settings, recompute="none")
     forward, backward = layer_forward(settings), layer_backward(plain)
-    again = _again(settings, forward)
+    again = _again(settings, backward)
 
     def row(block: str, parameters: int, times: float, parts: Sequence[Sequence[Counted]]) -> BlockTimes:
         return BlockTimes(block, parameters, *(times * _seconds(part, compute) for part in parts))
 
     one, other = embedding_forward(settings), embedding_backward(settings)
     yield row("embedding", counts.embedding, ends, (_every(one), (), _every(other)))
+    repeated = sum(settings.repeats(layer) for layer in range(model.layers))
     kernels = [_by_block(each, of_one) for each, of_one in ((forward, 1), (again, 1), (backward, 2))]
+    shares = [1.0, repeated / model.layers if repeated else 1.0, 1.0]
     names = {
         "attention, linear layers": model.layers * (matrices - inside),
         "attention, scores and sums": 0,
@@ -58,7 +60,10 @@ def blocks_of(settings: TransformerSettings, compute: ComputeModel) -> Iterator[
         "norms and element-wise": model.layers * (counts.layer - matrices),
     }
     for place, (name, parameters) in enumerate(names.items()):
-        yield row(name, parameters, layers, [of_pass[place] for of_pass in kernels])
+        times = zip(shares, kernels, strict=True)
+        yield BlockTimes(
+            name, parameters, *(layers * share * _seconds(of_pass[place], compute) for share, of_pass in times)
+        )
     one, other = head_forward(settings), head_backward(settings)
     yield row("output layer and loss", counts.head, ends, (_every(one), (), _every(other)))
     own = float(counts.all) / (settings.sizes.tensor * stages * settings.sizes.shards)
@@ -67,11 +72,16 @@ def blocks_of(settings: TransformerSettings, compute: ComputeModel) -> Iterator[
     )
 
 
-def _again(settings: TransformerSettings, forward: PassKernels) -> PassKernels:
-    """Forward work of a layer that its backward pass repeats."""
-    if settings.recompute == "full":
-        return forward
-    return PassKernels((), (), forward.attention if settings.recompute == "selective" else ())
+def _again(settings: TransformerSettings, backward: PassKernels) -> PassKernels:
+    """Forward work of a layer that its backward pass repeats: all of it, or what stands before its gradients."""
+    if settings.repeats(0):
+        return layer_forward(settings)
+    every = layer_backward(settings)
+    return PassKernels(
+        every.first[: len(every.first) - len(backward.first)],
+        every.products[: len(every.products) - len(backward.products)],
+        every.attention[: len(every.attention) - len(backward.attention)],
+    )
 
 
 def _by_block(kernels: PassKernels, of_one: int) -> tuple[Sequence[Counted], ...]:
@@ -90,7 +100,7 @@ def _every(kernels: PassKernels) -> tuple[Counted, ...]:
 
 
 def _seconds(kernels: Sequence[Counted], compute: ComputeModel) -> float:
-    return sum(count * _one(kernel, compute) for count, kernel in kernels)
+    return _one(KernelSeries("", tuple(kernels)), compute) if kernels else 0.0
 
 
 def _one(kernel: Operator, compute: ComputeModel) -> float:

@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from math import gcd
+from typing import get_args
 
 from workloads.transformer.settings import ParallelSizes, Recompute, Sharding, TransformerSettings, divisors
 
 PARTS_OF_A_STAGE = (1, 2, 4)
 """Virtual stages that are tried, beside the job's own number: each adds messages, and activations in flight."""
 
-RECOMPUTE: tuple[Recompute, ...] = ("none", "selective", "full")
+RECOMPUTE: tuple[Recompute, ...] = get_args(Recompute)
 """Choices of recomputation, from the fastest to the one with least memory; flash attention keeps no scores to compute
 again, so that ``selective`` saves nothing with it."""
 

@@ -53,7 +53,8 @@ class LeastTime:
         alike = replace(settings, sizes=sizes, microbatches=1)
         if alike not in self._passes:
             first, *layers, last = parts_of(alike)
-            parts = {"embedding": first, "layer": layers[0], "head": last}
+            layer = [replace(layers[0], repeated=count) for count in (0, 1)]
+            parts = {"embedding": first, "layer": layer[0], "repeated": layer[1], "head": last}
             self._passes[alike] = {name: self._both_passes(part, alike) for name, part in parts.items()}
         return self._passes[alike]
 
@@ -118,7 +119,8 @@ def _shard_ranks(sizes: ParallelSizes) -> int:
 
 def _of_part(part: NetworkPart, prices: dict[str, tuple[float, float]]) -> tuple[float, float]:
     """Seconds of device and host for both passes of a micro-batch through a part."""
-    counts = {"embedding": int(part.embedding), "layer": part.layers, "head": int(part.head)}
+    ends, plain = {"embedding": int(part.embedding), "head": int(part.head)}, part.layers - part.repeated
+    counts = {**ends, "layer": plain, "repeated": part.repeated}
     return (
         sum(count * prices[name][0] for name, count in counts.items()),
         sum(count * prices[name][1] for name, count in counts.items()),

@@ -17,7 +17,9 @@ from tests.unit.test_scenarios_transformer_plan import small
         (),
         ("workload.parallel.pipeline=2", "workload.parallel.tensor=2"),
         ("workload.parallel.pipeline=4", "workload.recompute=full", "workload.compiled=false"),
-        ("workload.flash_attention=false", "workload.recompute=selective"),
+        ("workload.attention=unfused", "workload.recompute=selective"),
+        ("workload.recompute=operators",),
+        ("workload.recompute=alternate", "workload.parallel.pipeline=2"),
         ("precision.dense=fp8", "workload.parallel.context=2"),
     ],
 )
@@ -26,7 +28,7 @@ def test_blocks_add_up_to_the_kernels_of_a_rank(settings):
     summary = simulate(resolved, Silent()).summary
     blocks = summary["blocks"]
     whole_s = sum(block["forward_s"] + block["again_s"] + block["backward_s"] for block in blocks)
-    assert whole_s == pytest.approx(summary["breakdown"]["compute_s"]["mean"], rel=0.02)
+    assert whole_s == pytest.approx(summary["breakdown"]["compute_s"]["mean"], rel=1e-3)
     assert sum(block["parameters"] for block in blocks) == summary["parallelism"]["parameters"]
     repeats = resolved.scenario.workload.recompute != "none"
     assert any(block["again_s"] > 0 for block in blocks) == repeats
@@ -39,12 +41,12 @@ def test_parameters_of_blocks_are_all_of_them(name):
 
 
 def test_advice_names_settings_that_run_in_that_time():
-    resolved = small("80 GB", "workload.recompute=full")
+    resolved = small("80 GB", "workload.recompute=full", "workload.parallel.tensor=2")
     found = advise(resolved, Silent())
     tried = {lever.setting: lever for lever in found.levers.tried if lever.basis == "run"}
     assert "workload.recompute=none" in tried
     assert "workload.parallel.sharding=optimizer" in tried
-    assert any(setting.startswith("workload.parallel.") and setting[-1].isdigit() for setting in tried)
+    assert "workload.parallel.tensor=1" in tried
     for setting, lever in list(tried.items())[:4]:
         time_s = simulation_of(changed(resolved, [setting]), Silent()).analysis.iteration.seconds
         assert lever.iteration_time_s == pytest.approx(time_s, rel=2e-3)

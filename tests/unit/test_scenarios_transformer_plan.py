@@ -67,10 +67,12 @@ def test_no_run_ends_before_its_least_time(memory):
 @pytest.mark.parametrize(
     "settings",
     [
-        ("workload.flash_attention=false",),
+        ("workload.attention=unfused",),
+        ("workload.attention=flash3",),
         ("workload.compiled=false",),
         ("workload.parallel.context=2", "workload.parallel.context_exchange=ring"),
         ("workload.parallel.tensor=2", "workload.parallel.sequence_parallel=false"),
+        ("workload.parallel.tensor=2", "workload.parallel.overlap_tensor=true"),
         ("precision.dense=fp8",),
     ],
 )
@@ -158,7 +160,7 @@ def test_where_nothing_fits_the_nearest_and_remedies_are_named():
     ("settings", "key"),
     [
         (("workload.parallel.sharding=none",), "workload.parallel.sharding=fsdp"),
-        (("workload.micro_batch_size=8", "workload.sequences=64"), "workload.recompute=full"),
+        (("workload.micro_batch_size=8", "workload.sequences=64"), "workload.micro_batch_size=2"),
         (("workload.parallel.pipeline=2", "workload.parallel.sharding=none"), "workload.parallel.tensor=2"),
     ],
 )

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 __version__ = "0.1.0"
 
 __all__ = [
+    "AdviseResult",
     "CalibrateClockResult",
     "CalibrateCollectivesResult",
     "CalibrateFrameworksResult",
@@ -38,6 +39,7 @@ __all__ = [
     "ValidateMeasuredResult",
     "ValidateResult",
     "__version__",
+    "advise",
     "calibrate_clock",
     "calibrate_collectives",
     "calibrate_frameworks",
@@ -78,6 +80,7 @@ _ELSEWHERE = {
 if TYPE_CHECKING:
     from dlrmsim.catalogs import list_names, shipped_file
     from dlrmsim.formats import json_schema, scenario_template
+    from dlrmsim.verbs.advise import AdviseResult, advise
     from dlrmsim.verbs.calibrate_clock import CalibrateClockResult, calibrate_clock
     from dlrmsim.verbs.calibrate_collectives import CalibrateCollectivesResult, calibrate_collectives
     from dlrmsim.verbs.calibrate_frameworks import CalibrateFrameworksResult, calibrate_frameworks

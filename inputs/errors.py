@@ -101,6 +101,11 @@ class InfeasibleError(DlrmsimError):
 
     exit_code = 3
 
+    def __init__(self, message: str, *, remedies: Iterable[Sequence[str]] = ()) -> None:
+        """Store the message. ``remedies``: ``KEY=VALUE`` settings, tried, with which the job fits."""
+        super().__init__(message)
+        self.remedies = tuple(tuple(settings) for settings in remedies)
+
 
 class WorkerDiedError(InfeasibleError):
     """The system ended a worker process, most often because the memory was full."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from scenarios.block_times import BlockTimes
 from scenarios.levers import Levers
 from scenarios.uncertainty.interval import Interval
 from simulator.analysis.bound import Bound
@@ -148,6 +149,7 @@ class RunFindings(RunTimes):
         levers: settings that were tried; None without a search for them.
         origins: origin of every quantity used.
         interval: p10 and p90 of the iteration time, and what widens them; None without one.
+        blocks: time of kernels by block of the network; empty where the family of the workload has no blocks.
     """
 
     job: JobFacts
@@ -157,6 +159,7 @@ class RunFindings(RunTimes):
     origins: Sequence[Origin]
     levers: Levers | None = None
     interval: Interval | None = None
+    blocks: Sequence[BlockTimes] = ()
 
     @property
     def throughput_per_s(self) -> float:

@@ -7,7 +7,10 @@ from functools import singledispatch
 
 from reports.dlrm import plan_report, plan_tables
 from reports.text_table import TextTable
+from reports.transformer import plan_report as division_report
+from reports.transformer import plan_tables as division_tables
 from scenarios.dlrm.plan_study import DlrmPlanStudy
+from scenarios.transformer.plan_study import TransformerPlanStudy
 
 
 @singledispatch
@@ -28,6 +31,11 @@ def _(study: DlrmPlanStudy, version: str) -> str:
     return plan_report.render_plan(study, version)
 
 
+@plan_page.register
+def _(study: TransformerPlanStudy, version: str) -> str:
+    return division_report.render_plan(study, version)
+
+
 @singledispatch
 def tables_of_plan(study: object) -> Iterable[TextTable | str]:
     """Tables that the command line prints of a plan.
@@ -41,3 +49,8 @@ def tables_of_plan(study: object) -> Iterable[TextTable | str]:
 @tables_of_plan.register
 def _(study: DlrmPlanStudy) -> Iterable[TextTable | str]:
     return plan_tables.plan_tables(study)
+
+
+@tables_of_plan.register
+def _(study: TransformerPlanStudy) -> Iterable[TextTable | str]:
+    return division_tables.plan_tables(study)

@@ -7,6 +7,7 @@ from html import escape
 from reports.findings import RunFindings
 from reports.markup import PageSection
 from reports.page import assemble
+from reports.sections.blocks import blocks_section
 from reports.sections.bound import bound_section, levers_section
 from reports.sections.breakdown import breakdown_section
 from reports.sections.collectives import collectives_section
@@ -54,6 +55,7 @@ def run_sections(findings: RunFindings) -> tuple[PageSection, ...]:
     return (
         timeline_section(findings),
         breakdown_section(findings),
+        *([blocks_section(findings.blocks)] if findings.blocks else ()),
         bound_section(findings),
         *_interval(findings),
         *(() if findings.levers is None else (levers_section(findings.levers),)),

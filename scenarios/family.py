@@ -141,7 +141,7 @@ class PlanStudy(Protocol):
         ...
 
     def plan_file(self) -> Mapping[str, Any]:
-        """The placement, in the form in which a scenario reads it."""
+        """The placement, in the form in which a scenario reads it; or the scenario with it."""
         ...
 
     def to_dict(self) -> dict[str, Any]:
@@ -153,13 +153,17 @@ class Planning(Protocol):
     """Plans of a family, for ``dlrmsim plan``."""
 
     def settings(self, planner: str) -> Sequence[str]:
-        """``KEY=VALUE`` settings that choose a planner."""
+        """``KEY=VALUE`` settings that choose a planner.
+
+        Raises:
+            InputError: its plans have no planners.
+        """
         ...
 
     def study(
         self, resolved: ResolvedScenario[Any, Any], progress: Progress, *, compare: bool, keep: Keep
     ) -> PlanStudy:
-        """Make or read the plan of a scenario; with ``compare`` the fastest of all planners.
+        """Make or read the plan of a scenario; with ``compare`` the fastest of more plans, e.g. of all planners.
 
         Raises:
             InputError: the plan or the planner's name is wrong.

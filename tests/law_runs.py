@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from scenarios.bursts import longest_period_s
+from scenarios.dlrm.section import DlrmScenario
 from scenarios.dlrm.written import with_plan
 from scenarios.engine_run import run_options, variation_of
-from scenarios.family import family_of
 from scenarios.prepare import prepare
 from scenarios.probe import PROBE_RULE
 from scenarios.progress import Silent
@@ -44,7 +44,7 @@ def summary_of_run(resolved: ResolvedScenario) -> dict[str, Any]:
 def planned(name: str, *settings: str) -> ResolvedScenario:
     """A scenario with its plan written out, if it has one, so that an edit of the machine does not change the plan."""
     resolved = load_scenario(name, settings)
-    return resolved if family_of(resolved).planning is None else with_plan(resolved, Silent())
+    return with_plan(resolved, Silent()) if isinstance(resolved.scenario, DlrmScenario) else resolved
 
 
 class Small(NamedTuple):

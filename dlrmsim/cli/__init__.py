@@ -13,6 +13,7 @@ from typing import Any, cast
 import typer
 from typer.core import TyperGroup
 
+from dlrmsim.cli.advise import advise
 from dlrmsim.cli.calibrate import calibrate
 from dlrmsim.cli.collective import collective
 from dlrmsim.cli.compare import compare
@@ -73,6 +74,7 @@ app.command("run")(run)
 app.command("sweep")(sweep)
 app.command("solve")(solve)
 app.command("plan")(plan)
+app.command("advise")(advise)
 app.command("collective")(collective)
 app.command("measure")(measure)
 app.command("validate")(validate)

@@ -1,4 +1,4 @@
-"""``dlrmsim plan``: make a sharding plan, print its effects on every rank, write it."""
+"""``dlrmsim plan``: find the placement of a job on its ranks, print its effects, write it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def plan(
     ] = None,
     settings: Settings = None,
     compare: Annotated[
-        bool, typer.Option("--compare", help="Plan with every planner and take the fastest plan.")
+        bool, typer.Option("--compare", help="Compare more plans, those of every planner, and take the fastest.")
     ] = False,
     out: Annotated[Path | None, typer.Option("--out", help="Write plan.json, statistics.json and plan.html.")] = None,
     as_json: Annotated[
@@ -26,7 +26,7 @@ def plan(
     ] = False,
     fresh: Fresh = False,
 ) -> None:
-    """Shard the tables of a scenario and print the load of every rank and the place and cost of every table."""
+    """Place a job on its ranks: tables of a DLRM by a planner, or the fastest division of a transformer that fits."""
     import dlrmsim
     from dlrmsim.cli.printing import print_json, text_console
     from dlrmsim.cli.progress import progress_display

@@ -8,6 +8,7 @@ from dlrmsim import __version__
 from dlrmsim.pages.provenance import origins
 from reports.findings import JobFacts, MemoryTier, RunFindings
 from reports.numbers import hourly
+from scenarios.block_times import BLOCKS_KEY, BlockTimes
 from scenarios.capacity import MemoryReport
 from scenarios.family import family_of
 from scenarios.runner import Outcome
@@ -35,6 +36,7 @@ def run_findings(outcome: Outcome, asked_ranks: Sequence[int] = ()) -> RunFindin
         memory=_memory(outcome.prepared.memory),
         origins=origins(outcome.resolved),
         warnings=outcome.warnings,
+        blocks=[BlockTimes(**row) for row in outcome.summary.get(BLOCKS_KEY, ())],
         asked_ranks=asked_ranks,
     )
 

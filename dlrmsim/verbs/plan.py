@@ -1,4 +1,4 @@
-"""``plan``: make or read the sharding plan of a scenario, and write it with statistics of every rank and table."""
+"""``plan``: find the placement of a scenario's job on its ranks, and write it with its statistics."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class PlanResult:
 
     Attributes:
         folder: output folder; None: nothing is written.
-        study: the plan, statistics of every rank and table, and other planners.
+        study: the plan, its statistics, and others that it was compared with.
         taken_over: number of planners whose result an interrupted run had found.
     """
 
@@ -56,7 +56,7 @@ def plan(
 
     Args:
         planner: takes the place of the scenario's planner or plan.
-        compare: whether to plan with all planners and take the fastest plan.
+        compare: whether to compare more plans (those of all planners) and take the fastest.
         settings: ``KEY=VALUE`` each.
         out: folder for ``plan.json``, ``statistics.json`` and ``plan.html``; None: nothing is written.
         fresh: whether to run planners again whose result an interrupted run had found.
@@ -64,7 +64,7 @@ def plan(
     Raises:
         InputError: the scenario has no plan, or it, the planner's name or the plan is wrong, or the folder holds
             something else.
-        InfeasibleError: the tables do not fit; with the numbers of each tier.
+        InfeasibleError: the job does not fit; with the numbers of each tier.
     """
     folder = None if out is None else replaceable(out)
     resolved = scenario_of(what, settings)

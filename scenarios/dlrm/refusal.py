@@ -6,7 +6,7 @@ import math
 
 from inputs.errors import InfeasibleError
 from scenarios.capacity import MemoryReport, capacities_bytes, in_bytes
-from scenarios.dlrm.remedies import Attempt, Remedies
+from scenarios.dlrm.remedies import Attempt, Remedies, Remedy
 from scenarios.dlrm.typed import DlrmResolved
 from workloads.dlrm.model.tables import Tables
 from workloads.dlrm.sharding.interfaces import PlanningContext
@@ -33,8 +33,9 @@ def infeasible(
     """
     tiers = report.in_words() if report else _tiers(resolved, tables, context)
     advice = [] if attempt is None else _advice(resolved, tables, context, attempt)
-    lines = [f"{resolved.name} does not fit: {why}", tiers, *(f"  would fit: {what}" for what in advice)]
-    return InfeasibleError("\n".join(lines))
+    words = (f"  would fit: {remedy.in_words()}" for remedy in advice)
+    lines = [f"{resolved.name} does not fit: {why}", tiers, *words]
+    return InfeasibleError("\n".join(lines), remedies=[remedy.settings for remedy in advice])
 
 
 def _tiers(resolved: DlrmResolved, tables: Tables, context: PlanningContext) -> str:
@@ -48,11 +49,10 @@ def _tiers(resolved: DlrmResolved, tables: Tables, context: PlanningContext) -> 
     return "\n".join(lines)
 
 
-def _advice(resolved: DlrmResolved, tables: Tables, context: PlanningContext, attempt: Attempt) -> list[str]:
-    """Remedies that were tried, as text."""
+def _advice(resolved: DlrmResolved, tables: Tables, context: PlanningContext, attempt: Attempt) -> list[Remedy]:
+    """Remedies that were tried."""
     if context.memory_bytes <= 0:
-        found = Remedies(resolved, attempt, resolved.world_size, len(tables)).smaller_batch()
-        return [remedy.in_words() for remedy in found]
+        return Remedies(resolved, attempt, resolved.world_size, len(tables)).smaller_batch()
     spread = context.choice is None  # else tables may leave device memory
     least = math.ceil(context.least_bytes(tables) / context.memory_bytes) if spread else 1
-    return [remedy.in_words() for remedy in Remedies(resolved, attempt, least, len(tables)).all()]
+    return Remedies(resolved, attempt, least, len(tables)).all()

@@ -3,29 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from dataclasses import asdict, dataclass
+from typing import Any
 
 from hardware_specs.library import Backend
-from inputs.errors import nearest_name
+from inputs.errors import InfeasibleError, InputError, nearest_name
 from inputs.keys import KeyPath, parse_key
 from inputs.validate import validate
 from inputs.yaml_lines import Document
+from scenarios.block_times import BLOCKS_KEY
 from scenarios.candidates import Candidate
-from scenarios.capacity import capacities_bytes
 from scenarios.family import FAMILIES, Asked, Expected, Filled, template_of
+from scenarios.mapping import Keep
 from scenarios.progress import Progress
-from scenarios.resolved import ResolvedScenario
 from scenarios.transformer import filling
+from scenarios.transformer.blocks import blocks_of
+from scenarios.transformer.filling import settings_of_resolved as settings_of
+from scenarios.transformer.least_time import LeastTime
+from scenarios.transformer.levers import candidates
+from scenarios.transformer.plan_study import TransformerPlanStudy, study_divisions
+from scenarios.transformer.remedies import refusal
+from scenarios.transformer.search import memory_of
 from scenarios.transformer.section import TransformerScenario
+from scenarios.transformer.typed import TransformerResolved
 from simulator.analysis import Bound
 from simulator.lowering import Machine
 from workloads.transformer.architecture import Transformer
 from workloads.transformer.catalog import TRANSFORMERS
 from workloads.transformer.family import TransformerWorkload
-from workloads.transformer.settings import TransformerSettings
-
-TransformerResolved: TypeAlias = ResolvedScenario[Transformer, TransformerScenario]
 
 TASKS_OF_A_PASS, TASKS_OF_A_LAYER, OTHER_TASKS = 10, 12, 40
 """Tasks of a rank for each pass of a micro-batch through a part of a stage, for each layer where something is exchanged
@@ -38,6 +43,7 @@ class PlacedTransformer:
 
     resolved: TransformerResolved
     workload: TransformerWorkload
+    machine: Machine
     varies: bool = False
 
     def estimate_sections(self) -> Mapping[str, Any]:
@@ -59,8 +65,9 @@ class PlacedTransformer:
         }
 
     def summary_sections(self) -> Mapping[str, Any]:
-        """The same."""
-        return self.estimate_sections()
+        """The same, and kernels by block."""
+        found = blocks_of(self.workload.settings, self.machine.compute)
+        return {**self.estimate_sections(), BLOCKS_KEY: [asdict(block) for block in found]}
 
     def warnings(self) -> Sequence[str]:
         """None."""
@@ -70,26 +77,9 @@ class PlacedTransformer:
         """None."""
         return {}
 
-    def candidates(self, bound: Bound) -> Iterator[Candidate]:  # noqa: ARG002 - an interface
-        """Compiled kernels, more stages in a rank, and products in 8 bits where the GPU has them."""
-        section, gpu = self.resolved.scenario.workload, self.resolved.cluster.node.gpu
-        settings = self.workload.settings
-        if not section.compiled:
-            yield Candidate("workload.compiled=true")
-        if section.recompute != "none" and self._fits(replace(settings, recompute="none")):
-            yield Candidate("workload.recompute=none")
-        parts, sizes = 2 * settings.sizes.virtual_stages, settings.sizes
-        divides = settings.microbatches % sizes.pipeline == 0
-        possible = sizes.pipeline > 1 and divides and parts * sizes.pipeline <= settings.model.layers
-        if possible and self._fits(replace(settings, sizes=replace(sizes, virtual_stages=parts))):
-            yield Candidate(f"workload.parallel.virtual_stages={parts}")
-        if gpu is not None and "fp8" in gpu.peak_flops and self.resolved.scenario.precision.dense != "fp8":
-            yield Candidate("precision.dense=fp8", "numerics")
-
-    def _fits(self, settings: TransformerSettings) -> bool:
-        """Whether a job has room in the memory of every GPU."""
-        held = TransformerWorkload(settings).memory().total("hbm")
-        return float(held.max()) <= capacities_bytes(self.resolved.cluster, self.resolved.world_size)["hbm"]
+    def candidates(self, bound: Bound) -> Iterator[Candidate]:
+        """See `scenarios.transformer.levers`."""
+        return candidates(self.resolved, self.workload.settings, LeastTime(self.machine), bound.iteration_time_s)
 
     def changed(
         self,
@@ -98,16 +88,36 @@ class PlacedTransformer:
         *,
         place_again: bool = False,  # noqa: ARG002
     ) -> TransformerWorkload:
-        """The workload of a changed scenario; nothing is placed."""
-        return TransformerWorkload(settings_of(resolved))
+        """The workload of a changed scenario.
+
+        Raises:
+            InfeasibleError: it does not fit.
+        """
+        settings = settings_of(resolved)
+        memory = memory_of(resolved, settings)
+        if not memory.fits:
+            raise InfeasibleError(f"{resolved.name} does not fit\n{memory.in_words()}")
+        return TransformerWorkload(settings)
 
 
-def settings_of(resolved: TransformerResolved) -> TransformerSettings:
-    """The settings of a resolved scenario."""
-    scenario, section = resolved.scenario, resolved.scenario.workload
-    sizes = filling.sizes_of(resolved.document, section, resolved.world_size, resolved.cluster)
-    tokens = resolved.global_batch_size
-    return filling.settings_of(scenario, section, resolved.model, resolved.framework, sizes, tokens)
+@dataclass(frozen=True, slots=True)
+class TransformerPlanning:
+    """Divisions among ranks, for ``dlrmsim plan``."""
+
+    def settings(self, planner: str) -> Sequence[str]:
+        """No planner has a name here.
+
+        Raises:
+            InputError: always.
+        """
+        expected = "no planner: divisions that fit are simulated, and the fastest is the plan"
+        raise InputError("plans of transformers have no planners", file="--planner", given=planner, expected=expected)
+
+    def study(
+        self, resolved: TransformerResolved, progress: Progress, *, compare: bool, keep: Keep
+    ) -> TransformerPlanStudy:
+        """See `scenarios.transformer.plan_study.study_divisions`."""
+        return study_divisions(resolved, progress, compare=compare, keep=keep)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +129,7 @@ class TransformerFamily:
     scenario: type[TransformerScenario] = TransformerScenario
     exclusive: Sequence[tuple[KeyPath, KeyPath]] = ((filling.BATCH, filling.SEQUENCES),)
     refused: Sequence[str] = ()
-    planning: None = None
+    planning: TransformerPlanning = TransformerPlanning()
 
     @property
     def template(self) -> str:
@@ -177,9 +187,18 @@ class TransformerFamily:
             "Arithmetic": settings.precision,
         }
 
-    def place(self, resolved: TransformerResolved, machine: Machine, progress: Progress) -> PlacedTransformer:  # noqa: ARG002 - an interface
-        """The workload; nothing is placed."""
-        return PlacedTransformer(resolved, TransformerWorkload(settings_of(resolved)))
+    def place(self, resolved: TransformerResolved, machine: Machine, progress: Progress) -> PlacedTransformer:
+        """The workload; nothing is placed.
+
+        Raises:
+            InfeasibleError: it does not fit; with the numbers of each tier, and remedies.
+        """
+        settings = settings_of(resolved)
+        memory = memory_of(resolved, settings)
+        if not memory.fits:
+            progress.stage("looking for a division that fits")
+            raise refusal(resolved, memory, "a rank holds more than it may")
+        return PlacedTransformer(resolved, TransformerWorkload(settings), machine)
 
 
 FAMILIES.add("transformer", TransformerFamily(), "transformers with data, tensor, pipeline and context parallelism")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import cast
 
 from hardware_specs import Cluster
@@ -9,11 +10,13 @@ from inputs.keys import KeyPath
 from inputs.yaml_lines import Document
 from scenarios.family import Asked, Filled
 from scenarios.located import located
-from scenarios.transformer.section import TransformerScenario, TransformerSection
+from scenarios.transformer.divisions import shared_in_node
+from scenarios.transformer.section import ParallelChoice, TransformerScenario, TransformerSection
+from scenarios.transformer.typed import TransformerResolved
 from simulator.precisions import Precision
 from workloads.graph.framework import Framework
 from workloads.transformer.architecture import Transformer
-from workloads.transformer.settings import ParallelSizes, TransformerSettings
+from workloads.transformer.settings import ParallelSizes, TransformerSettings, nearest_divisor
 
 BATCH: KeyPath = ("workload", "global_batch_size")
 SEQUENCES: KeyPath = ("workload", "sequences")
@@ -47,19 +50,10 @@ def sizes_of(document: Document, section: TransformerSection, world_size: int, c
     """Sizes of the groups.
 
     Raises:
-        InputError: their product is not the number of ranks, or shards are given without hybrid sharding.
+        InputError: their product is not the number of ranks, or a size of shards is given without hybrid sharding.
     """
     asked = section.parallel
-    replica = asked.tensor * asked.pipeline * asked.context
-    data = asked.data or max(world_size // replica, 1)
-    if data * replica != world_size:
-        key, given = ("data", data) if asked.data else ("tensor", asked.tensor)
-        raise document.error(
-            (*PARALLEL, key),
-            f"data x tensor x pipeline x context = {data * replica}, and there are {world_size} ranks",
-            given=given,
-            expected="sizes whose product is the number of ranks",
-        )
+    data = _data_groups(document, asked, world_size)
     if asked.shard_size is not None and asked.sharding != "hybrid":
         raise document.error(
             (*PARALLEL, "shard_size"),
@@ -67,9 +61,37 @@ def sizes_of(document: Document, section: TransformerSection, world_size: int, c
             given=asked.shard_size,
             expected="sharding: hybrid, or no such key",
         )
-    shared = max(min(cluster.node.ranks // asked.tensor, data * asked.context), 1)
-    others = asked.model_dump(exclude={"data", "shard_size"})
-    return ParallelSizes(data=data, shard_size=asked.shard_size or shared, **others)
+    sizes = ParallelSizes(data=data, **asked.model_dump(exclude={"data", "shard_size"}))
+    return replace(sizes, shard_size=asked.shard_size or shared_in_node(sizes, cluster.node.ranks))
+
+
+def _data_groups(document: Document, asked: ParallelChoice, world_size: int) -> int:
+    """Groups with sequences of their own: what the other sizes leave.
+
+    Raises:
+        InputError: a size does not divide the ranks that those before it leave, or is not what they leave.
+    """
+    left = world_size
+    for key in ("tensor", "context", "pipeline"):
+        size = getattr(asked, key)
+        if left % size:
+            of = f"the {world_size} ranks" if left == world_size else f"the {left} of {world_size} ranks that are left"
+            raise document.error(
+                (*PARALLEL, key),
+                f"does not divide {of}",
+                given=size,
+                expected=f"a divisor of {left}",
+                nearest=str(nearest_divisor(size, left)),
+            )
+        left //= size
+    if asked.data not in (None, left):
+        raise document.error(
+            (*PARALLEL, "data"),
+            f"data x tensor x pipeline x context = {asked.data * world_size // left}, and there are {world_size} ranks",
+            given=asked.data,
+            expected=f"{left}, or no such key",
+        )
+    return left
 
 
 def _sequences(document: Document, section: TransformerSection, sizes: ParallelSizes, length: int) -> int:
@@ -128,3 +150,10 @@ def settings_of(
         optimizer_kernels=framework.optimizer_kernels.value,
         reserve_bytes=framework.reserve_bytes.value,
     )
+
+
+def settings_of_resolved(resolved: TransformerResolved) -> TransformerSettings:
+    """The settings of a resolved scenario."""
+    scenario, section = resolved.scenario, resolved.scenario.workload
+    sizes = sizes_of(resolved.document, section, resolved.world_size, resolved.cluster)
+    return settings_of(scenario, section, resolved.model, resolved.framework, sizes, resolved.global_batch_size)

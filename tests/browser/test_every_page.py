@@ -103,6 +103,12 @@ def plan_page(folder: Path) -> Path:
     return folder / "plan" / "plan.html"
 
 
+def divisions_page(folder: Path) -> Path:
+    settings = ["nodes=2", "workload.model=gpt2_large", "workload.sequences=32", "cluster.node.gpu.memory_bytes=20 GB"]
+    dlrmsim.plan("llama3_8b_fsdp_128", settings=settings, out=folder / "plan")
+    return folder / "plan" / "plan.html"
+
+
 def import_page(folder: Path) -> Path:
     (folder / "imported").mkdir()
     dlrmsim.import_traces(write_ranks(folder / "imported", two_ranks(3)), out=folder / "import")
@@ -160,6 +166,7 @@ PAGES: dict[str, Callable[[Path], Path]] = {
     "words": words_page,
     "collective": collective_page,
     "plan": plan_page,
+    "divisions": divisions_page,
     "import": import_page,
     "one rank": one_rank_page,
     "replay": replay_page,

@@ -5,11 +5,10 @@ from __future__ import annotations
 import pytest
 
 from inputs.errors import InputError
-from scenarios.prepare import prepare
 from scenarios.progress import Silent
 from scenarios.resolve import changed, load_scenario
 from scenarios.runner import simulate
-from scenarios.transformer.family import PlacedTransformer, settings_of
+from scenarios.transformer.family import settings_of
 
 NAME = "llama3_8b_fsdp_128"
 TINY = "{name: tiny, title: two layers, layers: 2, hidden: 512, heads: 8, ffn: 2048, vocabulary: 1000, sequence: 128}"
@@ -24,7 +23,7 @@ def small(*settings: str):
     ("settings", "key", "words"),
     [
         (["workload.parallel.tensor=16"], "workload.parallel.tensor", "does not divide kv_heads=8"),
-        (["workload.parallel.tensor=3"], "workload.parallel.tensor", "= 126, and there are 128 ranks"),
+        (["workload.parallel.tensor=3"], "workload.parallel.tensor", "does not divide the 128 ranks"),
         (["workload.parallel.data=64"], "workload.parallel.data", "= 64, and there are 128 ranks"),
         (["workload.parallel.pipeline=64"], "workload.parallel.pipeline", "more stages than the 32 layers"),
         (["workload.parallel.pipeline=4", "workload.sequences=64"], "workload.parallel.pipeline", "1 micro-batches"),
@@ -112,9 +111,8 @@ def test_jitter_lets_replicas_differ_and_only_slows():
 
 def test_recomputation_is_a_lever_only_where_it_fits():
     def tried(*settings: str) -> set[str]:
-        prepared = prepare(load_scenario(NAME, ["nodes=1", "workload.sequences=16", *settings]), Silent())
-        assert isinstance(prepared.job, PlacedTransformer)
-        return {candidate.setting for candidate in prepared.job.candidates(None)}
+        outcome = simulate(load_scenario(NAME, ["nodes=1", "workload.sequences=16", *settings]), Silent())
+        return {candidate.setting for candidate in outcome.prepared.job.candidates(outcome.bound)}
 
     assert "workload.recompute=none" not in tried("workload.micro_batch_size=2")
     assert "workload.recompute=none" in tried("workload.micro_batch_size=1", "workload.sequence=1024")

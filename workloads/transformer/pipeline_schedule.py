@@ -8,6 +8,7 @@ in which a stage waits is (p - 1) / (v m + p - 1), if parts are equal and messag
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +54,7 @@ def _step(number: int, stages: int, parts: int, *, backward: bool) -> PipelineSt
     return PipelineStep(backward, group * stages + within, parts - 1 - part if backward else part)
 
 
+@cache
 def in_flight(stage: int, stages: int, microbatches: int, parts: int = 1) -> int:
     """Most forward passes, each through one part, whose backward pass has not ended."""
     held = most = 0

@@ -94,6 +94,13 @@ def streams_of(settings: TransformerSettings) -> list[str]:
     return [HOST, DEFAULT, *(name for name, is_used in used.items() if is_used), *(SENDS if sizes.pipeline > 1 else ())]
 
 
+def optimizer_kernels(settings: TransformerSettings, parameters: Amount) -> tuple[Elementwise, DenseOptimizer]:
+    """Norm of the gradients, and update of the parameters that a rank updates."""
+    size = settings.state_bytes * parameters
+    traffic = DENSE_ACCESSES[settings.optimizer] * size + settings.element_bytes * parameters
+    return Elementwise(size, 0.0), DenseOptimizer(parameters, traffic)
+
+
 class StageRecorder:
     """Records the tasks of one iteration of a stage."""
 
@@ -180,11 +187,10 @@ class StageRecorder:
     def optimizer(self, parameters: Amount, after: Iterable[int]) -> int:
         """Norm of the gradients, and update of the parameters that a rank updates; returns its last task."""
         settings = self._settings
-        size = settings.state_bytes * parameters
+        norm, update = optimizer_kernels(settings, parameters)
         launch = self.launch("optimizer", settings.optimizer_kernels + 1, section="optimizer")
-        self.kernel("gradient_norm", Elementwise(size, 0.0), section="optimizer", after=[launch, *after])
-        traffic = DENSE_ACCESSES[settings.optimizer] * size + settings.element_bytes * parameters
-        return self.kernel("update", DenseOptimizer(parameters, traffic), section="optimizer")
+        self.kernel("gradient_norm", norm, section="optimizer", after=[launch, *after])
+        return self.kernel("update", update, section="optimizer")
 
     def build(self, after: Iterable[int]) -> Program:
         """The program; its host waits for the device and these tasks, as one that reads the loss does."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import gcd
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -175,8 +176,8 @@ class TransformerSettings:
     def __post_init__(self) -> None:
         """Check sizes against each other and the model."""
         model, sizes = self.model, self.sizes
-        _divides("tensor", sizes.tensor, {"heads": model.heads, "kv_heads": model.kv_heads or model.heads})
-        _divides("tensor", sizes.tensor, {"ffn": model.ffn})
+        widths = {"heads": model.heads, "kv_heads": model.kv_heads or model.heads, "ffn": model.ffn}
+        _divides("tensor", sizes.tensor, widths)
         _divides("context", sizes.context, {"sequence": self.sequence})
         chunks = sizes.pipeline * sizes.virtual_stages
         if chunks > model.layers:
@@ -205,6 +206,7 @@ class TransformerSettings:
                 f"groups do not divide the {sizes.reducing} ranks that sum a gradient",
                 sizes.shard_size,
                 f"a divisor of {sizes.reducing}",
+                nearest_divisor(sizes.shard_size, sizes.reducing),
             )
 
     @property
@@ -258,12 +260,25 @@ class TransformerSettings:
         return self.micro_batch * self.sequence * self.microbatches * self.sizes.data
 
 
+def divisors(number: int) -> list[int]:
+    """Divisors of a number, ascending."""
+    small = [size for size in range(1, int(number**0.5) + 1) if number % size == 0]
+    return sorted({*small, *(number // size for size in small)})
+
+
+def nearest_divisor(size: int, whole: int) -> int:
+    """The divisor of a number that is nearest to a size; the smaller one of two."""
+    return min(divisors(whole), key=lambda divisor: abs(divisor - size))
+
+
 def _divides(key: str, size: int, of: dict[str, int]) -> None:
     """Check that a size divides others."""
     for name, whole in of.items():
         if whole % size:
-            raise _wrong(key, f"does not divide {name}={whole}", size, f"a divisor of {whole}")
+            near = nearest_divisor(size, gcd(*of.values()))
+            raise _wrong(key, f"does not divide {name}={whole}", size, f"a divisor of {whole}", near)
 
 
-def _wrong(key: str, message: str, given: int, expected: str) -> InputError:
-    return InputError(message, key=f"workload.parallel.{key}", given=given, expected=expected)
+def _wrong(key: str, message: str, given: int, expected: str, nearest: int | None = None) -> InputError:
+    near = None if nearest is None else str(nearest)
+    return InputError(message, key=f"workload.parallel.{key}", given=given, expected=expected, nearest=near)

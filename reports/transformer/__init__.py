@@ -1,0 +1,1 @@
+"""Pages and tables that only transformers have: divisions among ranks."""

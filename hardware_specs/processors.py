@@ -39,14 +39,14 @@ class AchievedRates(Strict):
     kernel_floor_s: Sourced[Latency]
     """Duration of the smallest kernel; what others take to start."""
     gemm_fp8_fraction: Sourced[Share] | None = None
-    """As `gemm_fraction`, of GEMMs in fp8; by default the same."""
+    """Best tiles of GEMMs in fp8, of its peak; by default `gemm_fraction`."""
     sustained_fraction: Sourced[Share] | None = None
     """Clock of the tensor cores when kernels follow each other without pause, over that of a benchmark of one kernel:
     the power limit lowers it. By default 1."""
 
     def gemm_fraction_in(self, precision: str) -> Sourced[Share]:
         """The fraction of the peak that the best tiles reach in a precision."""
-        return self.gemm_fp8_fraction or self.gemm_fraction if precision == "fp8" else self.gemm_fraction
+        return (self.gemm_fp8_fraction or self.gemm_fraction) if precision == "fp8" else self.gemm_fraction
 
 
 class Gpu(Strict):

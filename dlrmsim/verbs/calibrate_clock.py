@@ -34,14 +34,14 @@ class CalibrateClockResult:
 
 
 def calibrate_clock(
-    suites: Names, *, gpu: Name, out: Name, fresh: bool = False, progress: Progress | None = None
+    what: Names, *, gpu: Name, out: Name, fresh: bool = False, progress: Progress | None = None
 ) -> CalibrateClockResult:
     """Fit `AchievedRates.sustained_fraction` of a GPU to the calibration cases of suites on it, and write the GPU.
 
     Evaluations are kept until then (`dlrmsim.output.kept`): an interrupted fit goes on with them.
 
     Args:
-        suites: suites to fit to.
+        what: suites to fit to.
         gpu: the GPU, of the name that the cases' clusters have.
         out: YAML file to write; the GPU is named after it.
         fresh: whether to make evaluations again that an interrupted run had made.
@@ -49,7 +49,7 @@ def calibrate_clock(
     Raises:
         InputError: the GPU or a suite is wrong, there is no case, or ``out`` cannot be written.
     """
-    shown, file, named = progress or Silent(), Path(out), list(map(str, names_of(suites)))
+    shown, file, named = progress or Silent(), Path(out), list(map(str, names_of(what)))
     shown.stage("reading the suites")
     start = load_gpu(gpu)
     require_file_writable(file)

@@ -22,7 +22,7 @@ class AttentionRate:
     """Rate of a kernel by the length of the sequence.
 
     Attributes:
-        fraction: of the dense 16-bit peak, on long sequences.
+        fraction: share of the dense 16-bit peak, on long sequences.
         half_tokens: tokens of a sequence at which it is half of that.
     """
 

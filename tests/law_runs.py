@@ -64,8 +64,7 @@ def least_ranks(resolved: ResolvedScenario) -> int:
     """Ranks that hold one copy of the model: those of a transformer's tensor, pipeline and context groups."""
     if not isinstance(resolved.scenario, TransformerScenario):
         return 1
-    sizes = settings_of(resolved).sizes
-    return sizes.world_size // sizes.data
+    return settings_of(resolved).sizes.replica
 
 
 @cache

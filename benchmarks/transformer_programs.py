@@ -42,7 +42,7 @@ class TransformerJob:
     """A job and its machine.
 
     Attributes:
-        jitter: of kernels and hosts, over the mean; with any, no replicas are in step.
+        jitter: standard deviation of kernels and hosts over their mean; above 0 no replicas are in step.
     """
 
     settings: TransformerSettings

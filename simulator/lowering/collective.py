@@ -143,7 +143,7 @@ class TimedCall:
 
     @cached_property
     def replicas(self) -> tuple[IntArray, list[Replicas]]:
-        """As of `replicas_of`, instances of one block after the other."""
+        """Replicas of all blocks (`replicas_of`)."""
         return replicas_of([call.block for call in self.calls], self.phases, self.sequenced, self.programs)
 
     def lowered(self, model: CollectiveModel, *, joins: bool) -> LoweredCollective:

@@ -110,7 +110,7 @@ def replicas_of(
 def _mixed(shares: FloatArray, others: FloatArray) -> NDArray[np.uint64]:
     """A hash of each pair of shares: splitmix64's finaliser (Steele et al. 2014)."""
     bits, more = _bits(shares), _bits(others)
-    bits = bits + (more ^ (more >> np.uint64(29))) * np.uint64(0x9E3779B97F4A7C15)
+    bits = bits ^ (more ^ (more >> np.uint64(29))) * np.uint64(0x9E3779B97F4A7C15)
     bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return bits ^ (bits >> np.uint64(31))

@@ -80,14 +80,14 @@ def same_times(own: TransformerJob) -> tuple[int, int]:
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.integers(0, 2**32))
 def test_replicas_in_step_have_the_times_of_separate_instances(seed: int) -> None:
-    """On any machine and placement: groups that lie over nodes in different ways are not taken for replicas."""
+    """Groups that lie over nodes in different ways are no replicas, on any machine and placement."""
     few, many = same_times(job(seed))
     assert few <= many
 
 
 @pytest.mark.parametrize("number", range(len(GROUPS)))
 def test_replicas_with_links_of_their_own_are_equal_to_the_picosecond(number: int) -> None:
-    """With a NIC for each GPU no two instances meet on a link; they are fewer activities where there are replicas."""
+    """No two instances meet on a link where each GPU has a NIC; replicas are fewer activities."""
     sizes = ParallelSizes(**GROUPS[number])
     own = replace(
         job(0),

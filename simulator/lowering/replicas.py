@@ -24,7 +24,7 @@ DECIMALS = 9
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Beside:
+class InstancePhases:
     """Equal phases of the instances of a call, side by side.
 
     Attributes:
@@ -41,13 +41,13 @@ class Beside:
     asked: FloatArray
 
     @staticmethod
-    def of(phases: tuple[Phase, ...]) -> Beside:
+    def of(phases: tuple[Phase, ...]) -> InstancePhases:
         """The phases of all instances."""
         resources = np.concatenate([phase.resources for phase in phases])
         usage = np.concatenate([phase.usage for phase in phases])
         numbers, place = np.unique(resources, return_inverse=True)
         asked: FloatArray = np.bincount(place, weights=usage, minlength=len(numbers)).astype(np.float64)
-        return Beside(phases, usage, place, numbers, asked)
+        return InstancePhases(phases, usage, place, numbers, asked)
 
     @property
     def alike(self) -> bool:
@@ -72,7 +72,7 @@ class Replicas:
         beside: their phases, in order; None where they lie over nodes in different ways.
     """
 
-    beside: tuple[Beside, ...] | None
+    beside: tuple[InstancePhases, ...] | None
 
     @property
     def alike(self) -> bool:
@@ -103,7 +103,7 @@ def replicas_of(
         instances = np.flatnonzero(group_of == group)
         own = [of_instance[instance] for instance in instances.tolist()]
         same = len({len(each) for each in own}) == len(np.unique(shape_of[instances])) == 1
-        replicas.append(Replicas(tuple(Beside.of(each) for each in zip(*own, strict=True)) if same else None))
+        replicas.append(Replicas(tuple(InstancePhases.of(each) for each in zip(*own, strict=True)) if same else None))
     return group_of, replicas
 
 

@@ -27,6 +27,7 @@ ROOMS = (
 OWN = tuple(f"{room}/{kind}/" for room in ("scenarios", "workloads", "reports") for kind in FAMILIES.names())
 NAMES = re.compile(rf"\b({'|'.join(FAMILIES.names())})s?\b", re.IGNORECASE)
 """Kinds of workload as words, one or several of them."""
+OF_A_FAMILY = re.compile(rf"scenarios\.({'|'.join(FAMILIES.names())})\.(family|section)")
 PACKAGE = re.compile(r"(scenarios|workloads)\.\w+(\.\w+)*")
 """Names of packages, which the registry of families imports and whose files are found by them."""
 DEFAULTS = "scenarios/types.py"
@@ -47,9 +48,8 @@ def named_kinds(file: Path) -> Iterator[str]:
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in left_out:
             if NAMES.search(node.value) and not PACKAGE.fullmatch(node.value):
                 yield node.value
-        elif isinstance(node, ast.ImportFrom) and node.module is not None:
-            if re.fullmatch(rf"scenarios\.({'|'.join(FAMILIES.names())})\.(family|section)", node.module):
-                yield node.module
+        elif isinstance(node, ast.ImportFrom) and OF_A_FAMILY.fullmatch(node.module or ""):
+            yield str(node.module)
 
 
 def test_no_code_outside_a_family_names_a_kind() -> None:

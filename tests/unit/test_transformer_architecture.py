@@ -30,7 +30,8 @@ ROUNDED = {
 """Parameters in table D.1 of arXiv:2005.14165, in the model's name (NeMo), and in table 1 of arXiv:2104.04473."""
 
 TRAINING = {
-    "gpt3_7b": (300e9, 1.20e22, 0.01e22), "gpt3_175b": (300e9, 3.14e23, 0.01e23), "llama3_405b": (15.6e12, 3.8e25, 0.05e25),
+    "gpt3_7b": (300e9, 1.20e22, 0.01e22), "gpt3_175b": (300e9, 3.14e23, 0.01e23),
+    "llama3_405b": (15.6e12, 3.8e25, 0.05e25),
 }  # fmt: skip
 """Tokens, operations of a whole training, and half the unit of its last digit or 0.5 %: table D.1 of arXiv:2005.14165;
 arXiv:2407.21783, section 1."""

@@ -70,14 +70,18 @@ def draw_job(choices: ChoiceSource, *, jitters: Sequence[float] = (0.0, 0.0, 0.1
     if sharding == "hybrid" and groups["data"] % 2:
         sharding = "fsdp"
     sizes = ParallelSizes(
-        **groups,
+        data=groups.get("data", 1),
+        tensor=groups.get("tensor", 1),
+        context=groups.get("context", 1),
+        pipeline=pipeline,
         sharding=sharding,
         shard_size=2 if sharding == "hybrid" else 1,
         virtual_stages=_one_of(choices, (1, 2)) if pipeline > 1 else 1,
         prefetch=choices.integer(0, 2),
         reshard=bool(choices.integer(0, 1)),
         context_exchange=_one_of(choices, ("all_gather", "ring")),
-        sequence_parallel=bool(choices.integer(0, 1)),
+        sequence_parallel=(sequence_parallel := bool(choices.integer(0, 1))),
+        overlap_tensor=sequence_parallel and bool(choices.integer(0, 1)),
     )
     model = MODEL.model_copy(update={"layers": max(MODEL.layers, sizes.pipeline * sizes.virtual_stages)})
     settings = TransformerSettings(model, 256, sizes=sizes, microbatches=pipeline * choices.integer(1, 2))

@@ -9,12 +9,17 @@ import numpy as np
 
 from benchmarks.random_programs import RandomProgram, SeededChoices, draw_fused_program, draw_program
 from benchmarks.rows import Row
+from benchmarks.transformer_programs import draw_job
 from inputs.errors import DeadlockError
 from simulator.engine import EngineRun, IssueByReadiness, RunOptions, run
 from simulator.engine.oracle import run_oracle
 from simulator.lowered import LoweredProgram
 
 Execute = Callable[[LoweredProgram, RunOptions], EngineRun]
+
+
+TRANSFORMER_EVERY = 100
+"""Number of programs of which one is a transformer's."""
 
 
 def rows(programs: int, seed: int) -> Iterator[Row]:
@@ -34,7 +39,9 @@ def rows(programs: int, seed: int) -> Iterator[Row]:
 
 
 def _drawn(choices: SeededChoices, number: int) -> RandomProgram:
-    """Programs of all kinds in turn."""
+    """Programs of all kinds in turn; those of transformers, which are larger, less often."""
+    if number % TRANSFORMER_EVERY == TRANSFORMER_EVERY - 1:
+        return draw_job(choices).random_program()
     if number % 5 == 4:
         return draw_fused_program(choices)
     return draw_program(choices, controlled=number % 4 == 3, loaded=number % 3 == 2)

@@ -66,7 +66,7 @@ def list_names(kind: str | None = None) -> dict[str, dict[str, str]]:
     catalogs, registered = file_catalogs(), registries()
     known: dict[str, Callable[[], dict[str, str]]] = {
         **{name: partial(_shipped, catalog) for name, catalog in catalogs.items()},
-        "networks": _networks,
+        "architectures": _architectures,
         **{name: partial(_registered, registry) for name, registry in registered.items()},
     }
     if kind is None:
@@ -99,8 +99,8 @@ def _shipped(catalog: Catalog) -> dict[str, str]:
     return {name: _about(catalog.find(name)) for name in catalog.names()}
 
 
-def _networks() -> dict[str, str]:
-    """Models of convolutional networks, which are no files."""
+def _architectures() -> dict[str, str]:
+    """Models that families build themselves, which are no files, with their kind of workload."""
     from scenarios.family import FAMILIES
 
     families = [FAMILIES.get(kind) for kind in FAMILIES.names()]

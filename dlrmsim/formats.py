@@ -72,7 +72,7 @@ def scenario_template(*, model: bool = False, kind: str | None = None) -> str:
 
     family = FAMILIES.get(kind or DEFAULT_KIND, key="--kind")
     if model and family.kind != DEFAULT_KIND:
-        raise InputError("models of files are DLRMs", key="--model", given=f"kind {kind}", expected=DEFAULT_KIND)
+        raise InputError("models of this kind are no files", key="--model", given=f"kind {kind}", expected=DEFAULT_KIND)
     text = family.template + _text("scenarios", "template_end.yaml")
     refused = tuple(f"#   {key}:" for key in family.refused)
     text = "".join(line for line in text.splitlines(keepends=True) if not refused or not line.startswith(refused))

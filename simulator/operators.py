@@ -417,7 +417,8 @@ class CollectiveCall:
     sends, by messages straight between it and the others; None: the first member, by the library's algorithm.
     ``on_host``: buffers are in host memory, and no message takes the links of a GPU. ``repeats``: equal calls that
     follow each other without anything between them, as one task; ``bytes`` is the size of one. ``in_step``: ranks of a
-    program are replicas that reach the call together, so that its instances are one activity unless ranks vary.
+    program are replicas that reach the call together: its instances are one activity where ranks do not vary and all
+    instances are alike (`simulator.lowering.replicas`).
     """
 
     op: CollectiveOp

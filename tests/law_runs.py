@@ -18,6 +18,8 @@ from scenarios.progress import Silent
 from scenarios.resolve import ResolvedScenario, load_scenario
 from scenarios.runner import simulation_of
 from scenarios.summary import summary_of
+from scenarios.transformer.family import settings_of
+from scenarios.transformer.section import TransformerScenario
 from simulator.analysis import Analysis, analyse, iteration_time
 from simulator.engine import run
 from simulator.lowering import lower
@@ -54,17 +56,24 @@ class Small(NamedTuple):
     resolved: ResolvedScenario
 
 
-FITS = {"dlrm": (1, ["workload.rows_scaling=fit"]), "convnet": (2, [])}
+FITS = {"dlrm": (1, ["workload.rows_scaling=fit"]), "convnet": (2, []), "transformer": (1, [])}
 """Part of its batch per rank with which a shipped job takes twice that, and the settings for few nodes, by kind."""
+
+
+def least_ranks(resolved: ResolvedScenario) -> int:
+    """Ranks that hold one copy of the model: those of a transformer's tensor, pipeline and context groups."""
+    if not isinstance(resolved.scenario, TransformerScenario):
+        return 1
+    return settings_of(resolved).sizes.replica
 
 
 @cache
 def small(name: str, nodes: int, batches: int = 1, *more: str) -> Small:
-    """The scenario on ``nodes`` nodes with so many times its batch, or its part in `FITS`."""
+    """The scenario on ``nodes`` nodes, or as many copies of a larger model, with its batch so many times or in part."""
     whole = load_scenario(name)
     part, fitting = FITS[whole.kind]
-    ranks = min(nodes * whole.cluster.node.ranks, whole.world_size)
-    batch = whole.local_batch_size * ranks * batches // part
+    ranks = min(nodes * max(whole.cluster.node.ranks, least_ranks(whole)), whole.world_size)
+    batch = whole.batch_on(ranks) * batches // part
     settings = (f"world_size={ranks}", f"workload.global_batch_size={batch}", *fitting, *more)
     return Small(settings, planned(name, *settings))
 

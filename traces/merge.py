@@ -37,12 +37,12 @@ class Merged:
     end_ps: tuple[IntArray, ...]
 
 
-def merge(ranks: Sequence[RankTasks], members: Mapping[str, Sequence[int] | None], world_size: int) -> Merged:
+def merge(ranks: Sequence[RankTasks], communicators: Mapping[str, IntArray], world_size: int) -> Merged:
     """Merge ranks into program groups.
 
     Args:
         ranks: tasks of each rank.
-        members: ranks of each process group by name; None: every rank of the job.
+        communicators: instance of each rank, -1 where it is in none, by name ``[world_size]``.
         world_size: ranks of the job, more than ``ranks`` when some have no trace.
 
     Raises:
@@ -50,12 +50,11 @@ def merge(ranks: Sequence[RankTasks], members: Mapping[str, Sequence[int] | None
         ProgramError: ranks disagree on the collectives of a group; both files are named.
     """
     _check_ranks(ranks, world_size)
-    check_agreement(ranks, members)
+    check_agreement(ranks, communicators)
     groups: dict[Hashable, list[RankTasks]] = {}
     for tasks in sorted(ranks, key=lambda t: t.rank):
         groups.setdefault(_structure(tasks), []).append(tasks)
     same = list(groups.values())
-    communicators = {name: _instances(ranks_of, world_size) for name, ranks_of in members.items()}
     graph = TaskGraph(tuple(_program(group) for group in same), communicators)
     starts = tuple(np.stack([t.start_ps for t in group], axis=1) for group in same)
     return Merged(graph, starts, tuple(np.stack([t.end_ps for t in group], axis=1) for group in same))
@@ -75,22 +74,35 @@ def _check_ranks(ranks: Sequence[RankTasks], world_size: int) -> None:
             )
 
 
-def check_agreement(ranks: Sequence[RankTasks], members: Mapping[str, Sequence[int] | None]) -> None:
-    """Check that the ranks of each process group make the same calls in the same order.
+def groups_of(members: Mapping[str, Sequence[int] | None], world_size: int) -> dict[str, IntArray]:
+    """Communicators of process groups, each with one instance, by name ``[world_size]``.
+
+    Args:
+        members: ranks of each process group by name; None: every rank of the job.
+    """
+    return {name: _instance(ranks, world_size) for name, ranks in members.items()}
+
+
+def check_agreement(ranks: Sequence[RankTasks], communicators: Mapping[str, IntArray]) -> None:
+    """Check that the ranks of each instance of a process group make the same calls in the same order.
+
+    Args:
+        communicators: as of `merge`.
 
     Raises:
         ProgramError: they do not; both files, ranks and calls are named.
     """
     calls = [calls_by_communicator(tasks.work) for tasks in ranks]
-    for group, inside in members.items():
+    for group, instances in communicators.items():
         own = []
         for tasks, by_group in zip(ranks, calls, strict=True):
             made = by_group.get(group, [])
-            if inside is None or tasks.rank in inside:
-                own.append((0, tasks, made))
+            if (instance := int(instances[tasks.rank])) >= 0:
+                own.append((instance, tasks, made))
             elif made:
+                inside = np.flatnonzero(instances >= 0)[:8].tolist()
                 raise ProgramError(
-                    f"rank {tasks.rank} calls {tasks.names[made[0][0]]} on group {group!r} of {list(inside)[:8]}",
+                    f"rank {tasks.rank} calls {tasks.names[made[0][0]]} on group {group!r} of {inside}",
                     file=tasks.source,
                     expected="calls on groups of the rank",
                 )
@@ -175,7 +187,7 @@ def _amount(values: Sequence[Amount]) -> Amount:
     return np.array([float(np.sum(value)) for value in values])
 
 
-def _instances(members: Sequence[int] | None, world_size: int) -> IntArray:
+def _instance(members: Sequence[int] | None, world_size: int) -> IntArray:
     if members is None:
         return np.zeros(world_size, dtype=np.int64)
     instance = np.full(world_size, -1, dtype=np.int64)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -111,9 +111,7 @@ def import_rows(files: Sequence[Path], about: About, rows: Rows, name: str) -> I
     sizes = [len(of) for of in about.communicators.values()]
     world_size = max([known, max(t.rank for t in tasks) + 1, *sizes])
     communicators = {group: _instances(of, world_size) for group, of in about.communicators.items()}
-    members = {group: np.flatnonzero(of >= 0).tolist() for group, of in communicators.items()}
-    merged = merge(tasks, members, world_size)
-    merged = replace(merged, graph=replace(merged.graph, communicators=communicators))
+    merged = merge(tasks, communicators, world_size)
     kept = [Gap(what, count, tuple(of)) for what, count, of in about.gaps if what != ABSENT]
     return Imported(
         format=name,

@@ -143,7 +143,11 @@ def overheads(
         typer.Option("--framework", help="Profile that the rest is taken from.", show_default="pytorch_2021"),
     ] = None,
 ) -> None:
-    """Take the host time of each operator, T1 to T5, from Kineto traces and write a framework profile."""
+    """Take the host time of each operator, T1 to T5, from Kineto traces and write a framework profile.
+
+    T1: since the operator before; T2: before the first launch; T3: after the last one; T4: of a launch; T5: between
+    two. Each is a median without outliers, times beyond 1.5 interquartile ranges of the quartiles.
+    """
     import dlrmsim
     from dlrmsim.cli.printing import text_console
     from dlrmsim.cli.progress import progress_display
@@ -153,8 +157,13 @@ def overheads(
     with progress_display() as progress:
         found = dlrmsim.calibrate_overheads(traces, framework=framework or BASE, out=out, progress=progress)
     text_console().print(overheads_by_operator(map(asdict, found.rows)))
-    left_out = sum(row.left_out for row in found.rows if row.name == "*")
-    print_line(f"  {found.operators} operators with {found.launches} launches; {left_out} times left out as outliers")
+    shared = [row for row in found.rows if row.name == "*"]
+    left_out = sum(row.left_out for row in shared)
+    times = left_out + sum(row.kept for row in shared)
+    print_line(f"  {found.operators:,} calls of operators with {found.launches:,} launches")
+    print_line(
+        f"  {left_out:,} of the {times:,} times in the rows * are outliers and left out; operators have their own"
+    )
     print_line(f"  wrote {found.file}; use it as workload.framework: {found.file}")
 
 

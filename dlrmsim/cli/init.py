@@ -15,7 +15,7 @@ def init(
     file: Annotated[Path | None, typer.Argument(help="File to create (default: print it).")] = None,
     *,
     model: Annotated[bool, typer.Option("--model", help="Write model.yaml and tables.csv beside it, too.")] = False,
-    kind: Annotated[str | None, typer.Option(help="Kind of workload (see `list workloads`; default: DLRMs).")] = None,
+    kind: Annotated[str | None, typer.Option(help="Kind of workload (see `list workloads`).")] = None,
 ) -> None:
     """Write a scenario that says everything it can, with comments."""
     from dlrmsim import formats

@@ -36,6 +36,9 @@ PRECISIONS = ("fp32", "tf32")
 """Arithmetic that was measured; a CPU computes tf32 as fp32."""
 
 
+_GPU_KERNELS = {Convolution: "convolutions", Attention: "kernels of attention", KernelSeries: "series of kernels"}
+
+
 @dataclass(frozen=True, slots=True)
 class CpuModel:
     """A rank on its share of the cores of a node.
@@ -104,7 +107,7 @@ class CpuModel:
         if isinstance(operator, Delay):
             return operator.seconds / self.host_speed
         if isinstance(operator, Convolution | Attention | KernelSeries):
-            what = "convolutions" if isinstance(operator, Convolution) else "transformers"
+            what = _GPU_KERNELS[type(operator)]
             raise InputError(f"{what} run on GPUs only", given=self.node.name, expected="nodes with GPUs")
         kind = class_of(operator)
         if kind is None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from simulator.countable import require_countable
 from simulator.lowered import Activity, Phase
+from simulator.lowering.replicas import Replicas, replicas_of
 from simulator.lowering.result import CollectiveInfo
 from simulator.network.blocks import Block
 from simulator.network.collectives import Call
@@ -27,34 +29,56 @@ class LoweredCollective:
     info: CollectiveInfo
     outside_range: tuple[str, ...]
 
+    def of_task(self, task: str, other: str) -> LoweredCollective:
+        """An equal call of another task."""
+        if task == other:
+            return self
+        activities = [replace(a, label=other + a.label.removeprefix(task)) for a in self.activities]
+        return replace(self, activities=activities, info=replace(self.info, task=other))
+
 
 class CollectiveLowering:
     """Lowers the calls of a task graph; equal calls, such as calls for tensors of one size, are lowered once."""
 
-    def __init__(
-        self, programs: Sequence[Program], model: CollectiveModel, evened: float, *, joins: bool = False
-    ) -> None:
+    def __init__(self, programs: Sequence[Program], model: CollectiveModel, evened: float) -> None:
         """No call is lowered yet.
 
         Args:
-            joins: whether instances of calls that replicas reach together are one activity.
             evened: fraction by which uneven sizes move to their mean, 0 to 1.
         """
-        self._programs, self._model, self._evened, self._joins = programs, model, evened, joins
-        self._known: dict[Hashable, tuple[str, LoweredCollective]] = {}
+        self._programs, self._model, self._evened = programs, model, evened
+        self._timed: dict[Hashable, TimedCall] = {}
 
-    def lower(self, sequenced: SequencedCall) -> LoweredCollective:
-        """The activities of a call; raises as `lower_collective`."""
+    def lower_all(
+        self, calls: Iterable[SequencedCall], *, joins: bool
+    ) -> Iterator[tuple[SequencedCall, LoweredCollective]]:
+        """Each call with its activities.
+
+        Args:
+            joins: whether instances of calls that replicas reach together are one activity, where replicas are alike.
+
+        Raises:
+            InputError: a call takes longer than can be counted.
+        """
+        found = [(call, self._time(call)) for call in calls]
+        if joins:
+            together = {id(timed): timed for _, timed in found if timed.sequenced.call.in_step}
+            joins = all(replicas.alike for timed in together.values() for replicas in timed.replicas[1])
+        known: dict[int, LoweredCollective] = {}
+        for call, timed in found:
+            if id(timed) not in known:
+                known[id(timed)] = timed.lowered(self._model, joins=joins and call.call.in_step)
+            yield call, known[id(timed)].of_task(timed.sequenced.task, call.task)
+
+    def _time(self, sequenced: SequencedCall) -> TimedCall:
+        """Times of a call; equal calls share them."""
         key = _key(sequenced)
-        if key is None:
-            return lower_collective(sequenced, self._programs, self._model, self._evened, joins=self._joins)
-        if key not in self._known:
-            made = lower_collective(sequenced, self._programs, self._model, self._evened, joins=self._joins)
-            self._known[key] = (sequenced.task, made)
-            return made
-        task, known = self._known[key]
-        activities = [replace(a, label=sequenced.task + a.label.removeprefix(task)) for a in known.activities]
-        return replace(known, activities=activities, info=replace(known.info, task=sequenced.task))
+        if key not in self._timed:
+            timed = TimedCall.of(sequenced, self._programs, self._model, self._evened)
+            if key is None:
+                return timed
+            self._timed[key] = timed
+        return self._timed[key]
 
 
 def _key(sequenced: SequencedCall) -> Hashable:
@@ -76,84 +100,81 @@ def _key(sequenced: SequencedCall) -> Hashable:
     )
 
 
-def lower_collective(
-    sequenced: SequencedCall,
-    programs: Sequence[Program],
-    model: CollectiveModel,
-    evened: float,
-    *,
-    joins: bool = False,
-) -> LoweredCollective:
-    """Choose algorithms and make the activities of all instances.
+@dataclass(frozen=True, eq=False)
+class TimedCall:
+    """A sequenced call with the algorithms of its blocks.
 
-    Args:
-        joins: as of `CollectiveLowering`.
-        evened: fraction by which uneven sizes move to their mean, 0 to 1.
-
-    Raises:
-        InputError: it takes longer than can be counted.
+    Attributes:
+        sizes: bytes of all ranks, or of each ``[world_size]``; None where the call has none.
+        calls: the call on each block; ``timed``: its algorithm; ``phases``: phases of its instances.
+        programs: programs of the task graph.
     """
-    sizes = _per_rank(sequenced, programs, "bytes")
-    if sequenced.call.op != "all_to_all":
-        sizes = _evened_over_instances(sizes, sequenced.instance >= 0, evened)
-    weights = _per_rank(sequenced, programs, "receive_weights")
-    peers = _peer_shares(sequenced, programs)
-    calls = [
-        _with_peers(_sized(sequenced.call, block, sizes, weights, evened), peers, evened)
-        for block in model.blocks(sequenced.instance)
-    ]
-    timed = [model.time(call) for call in calls]
-    require_countable(sequenced.task, sequenced.call.repeats * max(_slowest_s(chosen) for chosen in timed))
-    activity_of = np.full(int(sequenced.instance.max()) + 1, -1, dtype=np.int64)
-    activities: list[Activity] = []
-    for call, chosen in zip(calls, timed, strict=True):
-        activity_of[call.block.number] = len(activities) + np.arange(call.block.instance_count)
-        if joins and sequenced.call.in_step:
-            groups = _replicas(call.block, sequenced, programs)
-            activity_of[call.block.number] = len(activities) + groups
-            activities += _joined(sequenced, groups, model.phases(call, chosen))
-            continue
-        labels = _labels(sequenced.task, sequenced.call.communicator, call.block, alone=len(activity_of) == 1)
-        repeats = sequenced.call.repeats
-        activities += (
-            Activity(label, _repeated(own, repeats))
-            for label, own in zip(labels, model.phases(call, chosen), strict=True)
-        )
-    info = _info(sequenced, sizes, max(zip(calls, timed, strict=True), key=lambda pair: _slowest_s(pair[1])))
-    pairs = zip(calls, timed, strict=True)
-    notes = dict.fromkeys(note for call, chosen in pairs for note in model.outside_range(call, chosen))
-    return LoweredCollective(activities, activity_of, info, tuple(notes))
+
+    sequenced: SequencedCall
+    sizes: Amount | None
+    calls: list[Call]
+    timed: list[Timed]
+    phases: list[list[tuple[Phase, ...]]]
+    programs: Sequence[Program]
+
+    @staticmethod
+    def of(sequenced: SequencedCall, programs: Sequence[Program], model: CollectiveModel, evened: float) -> TimedCall:
+        """Choose algorithms for all instances.
+
+        Args:
+            evened: fraction by which uneven sizes move to their mean, 0 to 1.
+
+        Raises:
+            InputError: it takes longer than can be counted.
+        """
+        sizes = _per_rank(sequenced, programs, "bytes")
+        if sequenced.call.op != "all_to_all":
+            sizes = _evened_over_instances(sizes, sequenced.instance >= 0, evened)
+        weights = _per_rank(sequenced, programs, "receive_weights")
+        peers = _peer_shares(sequenced, programs)
+        calls = [
+            _with_peers(_sized(sequenced.call, block, sizes, weights, evened), peers, evened)
+            for block in model.blocks(sequenced.instance)
+        ]
+        timed = [model.time(call) for call in calls]
+        require_countable(sequenced.task, sequenced.call.repeats * max(_slowest_s(chosen) for chosen in timed))
+        phases = [model.phases(call, chosen) for call, chosen in zip(calls, timed, strict=True)]
+        return TimedCall(sequenced, sizes, calls, timed, phases, programs)
+
+    @cached_property
+    def replicas(self) -> tuple[IntArray, list[Replicas]]:
+        """Replicas of all blocks (`replicas_of`)."""
+        return replicas_of([call.block for call in self.calls], self.phases, self.sequenced, self.programs)
+
+    def lowered(self, model: CollectiveModel, *, joins: bool) -> LoweredCollective:
+        """Activities of all instances, or of the instances of each program where they join."""
+        sequenced, repeats = self.sequenced, self.sequenced.call.repeats
+        activity_of = np.full(int(sequenced.instance.max()) + 1, -1, dtype=np.int64)
+        activities: list[Activity] = []
+        if joins:
+            group_of, replicas = self.replicas
+            activity_of[np.concatenate([call.block.number for call in self.calls])] = group_of
+            activities += _joined(sequenced, replicas)
+        else:
+            for call, phases in zip(self.calls, self.phases, strict=True):
+                activity_of[call.block.number] = len(activities) + np.arange(call.block.instance_count)
+                alone = len(activity_of) == 1
+                labels = _labels(sequenced.task, sequenced.call.communicator, call.block, alone=alone)
+                activities += (
+                    Activity(label, _repeated(own, repeats)) for label, own in zip(labels, phases, strict=True)
+                )
+        pairs = list(zip(self.calls, self.timed, strict=True))
+        info = _info(sequenced, self.sizes, max(pairs, key=lambda pair: _slowest_s(pair[1])))
+        notes = dict.fromkeys(note for call, chosen in pairs for note in model.outside_range(call, chosen))
+        return LoweredCollective(activities, activity_of, info, tuple(notes))
 
 
-def _replicas(block: Block, sequenced: SequencedCall, programs: Sequence[Program]) -> IntArray:
-    """Number of the first caller's program of each instance, counted from 0 ``[I]``."""
-    program_of = np.full(len(sequenced.instance), -1, dtype=np.int64)
-    for caller in sequenced.callers:
-        program_of[programs[caller.program].ranks] = caller.program
-    found: IntArray = np.unique(program_of[block.ranks[:, 0]], return_inverse=True)[1]
-    return found
-
-
-def _joined(sequenced: SequencedCall, groups: IntArray, phases: Sequence[tuple[Phase, ...]]) -> Iterator[Activity]:
-    """An activity for each group of instances, which run at the same time.
-
-    Args:
-        groups: number of each instance's group ``[I]``.
-        phases: phases of each instance.
-    """
-    for group in range(int(groups.max()) + 1):
-        own = [phases[instance] for instance in np.flatnonzero(groups == group).tolist()]
-        label = f"{sequenced.task} [{sequenced.call.communicator}, replicas {group}]"
-        yield Activity(label, _repeated(tuple(map(_beside, zip(*own, strict=True))), sequenced.call.repeats))
-
-
-def _beside(phases: Sequence[Phase]) -> Phase:
-    """Equal phases of several instances as one; where they ask for more than a resource has, it takes longer."""
-    numbers, place = np.unique(np.concatenate([phase.resources for phase in phases]), return_inverse=True)
-    asked = np.bincount(place, weights=np.concatenate([phase.usage for phase in phases]), minlength=len(numbers))
-    stretch = max(1.0, float(asked.max(initial=0.0)))
-    work_ps = round(max(phase.work_ps for phase in phases) * stretch)
-    return Phase(max(phase.latency_ps for phase in phases), work_ps, numbers, asked / stretch)
+def _joined(sequenced: SequencedCall, replicas: Sequence[Replicas]) -> Iterator[Activity]:
+    """An activity for the replicas of each program."""
+    for number, each in enumerate(replicas):
+        label = f"{sequenced.task} [{sequenced.call.communicator}, replicas {number}]"
+        phases = tuple(beside.joined() for beside in each.beside or ())
+        yield Activity(label, _repeated(phases, sequenced.call.repeats))
 
 
 def _repeated(phases: tuple[Phase, ...], repeats: int) -> tuple[Phase, ...]:

@@ -135,9 +135,8 @@ def _lower_collectives(
 ) -> list[LoweredCollective]:
     lowered = []
     speed = improve.get("communication", 1.0)
-    collectives = CollectiveLowering(graph.programs, machine.collectives, evened_part(improve), joins=joins)
-    for sequenced in sequenced_calls(graph):
-        collective = collectives.lower(sequenced)
+    collectives = CollectiveLowering(graph.programs, machine.collectives, evened_part(improve))
+    for sequenced, collective in collectives.lower_all(sequenced_calls(graph), joins=joins):
         numbers = np.where(collective.activity_of >= 0, collective.activity_of + len(shared.activities), -1)
         for caller in sequenced.callers:
             own = sequenced.instance[graph.programs[caller.program].ranks]

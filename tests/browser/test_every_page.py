@@ -71,6 +71,12 @@ def run_page(folder: Path) -> Path:
     return dlrmsim.run("zionex_a_128", settings=settings, out=folder / "run").folder / "report.html"
 
 
+def transformer_page(folder: Path) -> Path:
+    """A pipeline: several programs, messages, and long names of parts."""
+    settings = ["nodes=4", "workload.sequences=16", "workload.parallel.virtual_stages=2"]
+    return dlrmsim.run("llama3_70b_3d_256", settings=settings, out=folder / "run").folder / "report.html"
+
+
 def scaling_page(folder: Path) -> Path:
     """Sizes that do not fit, that are measured, and that are beyond what is measured."""
     over, settings = "world_size=1,2,4,8,16,64,256", ["cluster=zionex", "cost.gpu_hour_usd=2.5"]
@@ -161,6 +167,7 @@ def measured_page(folder: Path) -> Path:
 
 PAGES: dict[str, Callable[[Path], Path]] = {
     "run": run_page,
+    "transformer": transformer_page,
     "scaling": scaling_page,
     "lines": lines_page,
     "words": words_page,

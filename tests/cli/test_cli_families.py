@@ -106,8 +106,8 @@ def test_a_model_of_another_kind_names_the_kinds_that_have_it(capsys, scenario, 
 
 def test_models_of_every_kind_are_listed():
     """Names that `list` prints load as models of the kind in their description."""
-    assert "workload.kind convnet" in list_names("networks")["networks"]["resnet50"]
-    assert load_scenario("tf_resnet50").model.name in list_names("networks")["networks"]
+    assert "workload.kind convnet" in list_names("architectures")["architectures"]["resnet50"]
+    assert load_scenario("tf_resnet50").model.name in list_names("architectures")["architectures"]
 
 
 def test_a_misspelt_key_is_still_unknown(toy, capsys):

@@ -62,7 +62,9 @@ def test_the_order_of_tables_changes_nothing(name, nodes):
     assert iteration_s(turned) == pytest.approx(iteration_s(job), rel=1e-3)
 
 
-@pytest.mark.parametrize("name", ["mlperf_dlrm_v1", "nvidia_dlrm", "zionex_a_128"])
+@pytest.mark.parametrize(
+    "name", ["mlperf_dlrm_v1", "nvidia_dlrm", "zionex_a_128", "bert_8", "llama3_8b_fsdp_128", "llama3_70b_3d_256"]
+)
 def test_the_timeline_of_a_run_replays_to_itself(name, tmp_path):
     ran = dlrmsim.run(small(name, 1).resolved, out=tmp_path / "run", report=False, levers=False)
     imported = import_traces([ran.folder / "timeline.parquet"])

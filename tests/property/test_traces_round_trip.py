@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 
+import dlrmsim
 from dlrmsim.verbs.export import WRITERS
 from simulator.operators import CollectiveCall
 from tests.trace_files import public, write_ranks
@@ -160,3 +161,25 @@ def test_exported_chakra_nodes_are_those_that_another_simulator_ran(tmp_path):
             assert attributes[attribute.name] == (kind, getattr(attribute, kind))
         needed = {other.name for other in before.values() if other.id in node.data_deps}
         assert needed == {names[d] for d in own.data_deps} - {names[d] for d in own.ctrl_deps}
+
+
+def meetings(graph):
+    """Name of each call with the ranks that meet in it."""
+    found = set()
+    for program in graph.programs:
+        for name, work in zip(program.names, program.work, strict=True):
+            if isinstance(work, CollectiveCall):
+                instances = graph.communicators[work.communicator]
+                found |= {(name, tuple(np.flatnonzero(instances == i).tolist())) for i in set(instances[program.ranks])}
+    return found
+
+
+@pytest.mark.parametrize("form", sorted(WRITERS))
+def test_ranks_that_meet_in_a_pipeline_meet_in_each_export(tmp_path, form):
+    """Tensor groups of two stages have one name and other calls."""
+    few = ["nodes=4", "workload.sequences=4"]
+    ran = dlrmsim.run("llama3_70b_3d_256", settings=few, out=tmp_path / "run", report=False, levers=False)
+    imported = import_traces([ran.folder / "timeline.parquet"])
+    calls = meetings(imported.graph)
+    assert len({ranks for name, ranks in calls if "layer" in name}) >= 4, "a tensor group for each stage"
+    assert meetings(exported(imported, form, tmp_path / form).graph) == calls

@@ -91,3 +91,18 @@ def test_the_loss_is_on_the_last_stage():
     held = memory_per_rank(settings).tiers["hbm"]["loss"]
     assert np.all(held[:8] == 0)
     assert np.all(held[8:] == 8192 * 128256 / 8 * 12)
+
+
+def test_a_tensor_group_divides_weights_and_activations():
+    whole, eighth = (items(ParallelSizes(tensor=tensor)) for tensor in (1, 8))
+    for name in ("weights", "gradients", "optimizer state", "activations", "loss"):
+        assert eighth[name] == pytest.approx(whole[name] / 8, rel=1e-5), name
+
+
+def test_a_context_group_divides_activations_only():
+    """Its ranks have all weights and sum their gradients, as those of a data group do."""
+    whole, quarter = (items(ParallelSizes(context=context)) for context in (1, 4))
+    for name in ("weights", "gradients", "optimizer state"):
+        assert quarter[name] == whole[name], name
+    for name in ("activations", "loss"):
+        assert quarter[name] == pytest.approx(whole[name] / 4), name

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from simulator.operators import Attention, Gemm, KernelSeries
+from simulator.operators import Attention, CollectiveCall, Gemm, KernelSeries
 from simulator.program import TaskGraph
 from tests.transformer_jobs import MODEL, calls, job, span_s
 from workloads.transformer.catalog import TRANSFORMERS
@@ -56,6 +56,7 @@ def test_fsdp_that_keeps_weights_moves_twice_the_parameters():
 def test_hybrid_sharding_sums_a_shard_over_its_replicas():
     graph = iteration_graph(job(ParallelSizes(data=16, sharding="hybrid", shard_size=8)))
     assert sum(call.bytes for call in calls(graph, "all_gather", "shard")) == 2 * 2 * MODEL.counts.all
+    assert sum(call.bytes for call in calls(graph, "reduce_scatter", "shard")) == 4 * MODEL.counts.all
     assert sum(call.bytes for call in calls(graph, "all_reduce", "replicate")) == 4 * MODEL.counts.all / 8
 
 
@@ -104,6 +105,31 @@ def test_a_ring_passes_keys_and_values_to_all_others(context):
     sent = repeated(iteration_graph(job(sizes)), "sendrecv", "context")
     own = 2 * (2048 // context) * 1024 * 2
     assert sent == own * (context - 1) * 3 * MODEL.layers
+
+
+@pytest.mark.parametrize(("recompute", "gathers"), [("none", 2), ("full", 3)])
+def test_a_context_group_gathers_keys_and_values(recompute, gathers):
+    """Keys and values of all tokens before attention in each pass, gradients of both are scattered (Llama 3, 3.3.2)."""
+    graph = iteration_graph(job(ParallelSizes(context=4), recompute=recompute))
+    whole = 2 * 2048 * 1024 * 2
+    assert repeated(graph, "all_gather", "context") == gathers * whole * MODEL.layers
+    assert repeated(graph, "reduce_scatter", "context") == whole * MODEL.layers
+
+
+@pytest.mark.parametrize(("stages", "microbatches", "parts"), PIPELINES)
+def test_messages_of_a_pipeline(stages, microbatches, parts):
+    """Each micro-batch crosses v p - 1 boundaries forward and backward with b s h numbers (arXiv:2104.04473, 3.2)."""
+    sizes = ParallelSizes(pipeline=stages, virtual_stages=parts, data=2)
+    graph = iteration_graph(job(sizes, microbatches=microbatches))
+    for direction in ("forward", "backward"):
+        moved = [
+            call.bytes / 2  # the buffer of a message's root has a part of its own
+            for program in graph.programs
+            for call in program.work
+            if isinstance(call, CollectiveCall) and call.communicator.startswith(direction)
+        ]
+        boundaries = stages * parts - 1
+        assert sum(moved) / 2 == microbatches * boundaries * 2048 * 4096 * 2  # at its sender and at its receiver
 
 
 def test_a_context_group_divides_the_work():

@@ -23,7 +23,7 @@ from simulator.operators import Category, CollectiveCall, Copy, Delay, Measured,
 from traces.chakra.messages import COMM_COLL, COMM_OPS, COMM_RECV, COMM_SEND, COMP, read_nodes
 from traces.collective_args import DEFAULT_GROUP
 from traces.imported import Imported, absent_ranks, gaps_of
-from traces.merge import merge
+from traces.merge import groups_of, merge
 from traces.rank_tasks import RankTasks, RankTasksBuilder
 from traces.typed import MAX_BYTES, no_such_ranks, rank_in_name
 
@@ -61,7 +61,7 @@ def import_chakra(files: Sequence[Path], ranks: Sequence[int] | None = None) -> 
         tasks.append(own)
     world_size = max(rank for rank, _ in chosen) + 1
     members = _members(tasks)
-    graph = merge(tasks, members, world_size).graph
+    graph = merge(tasks, groups_of(members, world_size), world_size).graph
     return Imported(
         format="Chakra execution trace",
         files=tuple(file for _, file in chosen),

@@ -44,8 +44,16 @@ def write_chakra(imported: Imported, folder: Path, prefix: str = "trace") -> Non
         starts = np.zeros_like(durations) if records is None else records[number].start_ps
         lengths = durations if records is None else _with_transfers(program, durations, records[number])
         for column, rank in enumerate(program.ranks.tolist()):
-            nodes = _nodes(program, column, starts[:, column], lengths[:, column])
+            groups = _groups(job.graph.communicators, rank)
+            nodes = _nodes(program, column, groups, starts[:, column], lengths[:, column])
             (folder / f"{prefix}.{rank}.et").write_bytes(b"".join(_file(nodes)))
+
+
+def _groups(communicators: Mapping[str, IntArray], rank: int) -> dict[str, str]:
+    """Process group of a rank by communicator; each of several instances is a group of its own."""
+    own = {name: int(instances[rank]) for name, instances in communicators.items() if rank < len(instances)}
+    alone = {name for name in own if communicators[name].max() <= 0}
+    return {name: name if name in alone else f"{name} {instance}" for name, instance in own.items()}
 
 
 def _check_operations(imported: Imported, program: Program) -> None:
@@ -64,7 +72,9 @@ def _with_transfers(program: Program, durations: IntArray, times: Any) -> IntArr
     return lengths
 
 
-def _nodes(program: Program, column: int, starts_ps: IntArray, lengths_ps: IntArray) -> Iterator[Any]:
+def _nodes(
+    program: Program, column: int, groups: Mapping[str, str], starts_ps: IntArray, lengths_ps: IntArray
+) -> Iterator[Any]:
     """The nodes of one rank, numbered from 1."""
     kind = messages()[NODE]
     before: dict[int, int] = {}
@@ -83,7 +93,7 @@ def _nodes(program: Program, column: int, starts_ps: IntArray, lengths_ps: IntAr
             duration_micros=round(int(lengths_ps[task]) / PS_PER_US),
         )
         own = {"stream": program.streams[stream].name, "section": program.sections[task]}
-        for key, value in {**_attributes(work, column), **own}.items():
+        for key, value in {**_attributes(work, column, groups), **own}.items():
             node.attr.add(name=key, **{_field(key, value): value})
         before[stream] = task + 1
         yield node
@@ -96,10 +106,11 @@ def _field(key: str, value: bool | int | str) -> str:
     return "uint64_val" if key == "tensor_size" else "int64_val"
 
 
-def _attributes(work: Work, column: int) -> Mapping[str, bool | int | str]:
+def _attributes(work: Work, column: int, groups: Mapping[str, str]) -> Mapping[str, bool | int | str]:
     """Chakra's attributes of a node, then those of ours."""
     if isinstance(work, CollectiveCall):
-        group = {} if work.communicator == DEFAULT_GROUP else {"pg_name": work.communicator}
+        name = groups.get(work.communicator, work.communicator)
+        group = {} if name == DEFAULT_GROUP else {"pg_name": name}
         size = {"comm_type": _COMM_TYPES[work.op], "comm_size": _own(work.bytes * work.repeats, column)}
         return {"is_cpu_op": False, **size, **group, "dtype": work.dtype, "uneven": isinstance(work.bytes, np.ndarray)}
     category = category_of(work)

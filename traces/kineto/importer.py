@@ -19,7 +19,7 @@ from traces.kineto.pairs import with_execution_traces
 from traces.kineto.reader import read_kineto
 from traces.kineto.tasks import RankImport, rank_tasks
 from traces.measured import measured_run
-from traces.merge import check_agreement, merge
+from traces.merge import check_agreement, groups_of, merge
 from traces.pytorch.execution_trace import read_pytorch_et
 from traces.rank_tasks import RankTasks
 from traces.typed import ONE_EACH, no_such_ranks
@@ -63,10 +63,11 @@ def import_kineto(
     members = _members(imports)
     _check_members(imports[0].trace.file, members, world_size)
     imports = [_with_peers_of(imported, members, world_size) for imported in imports]
-    check_agreement([i.tasks for i in imports], members)
+    communicators = groups_of(members, world_size)
+    check_agreement([i.tasks for i in imports], communicators)
     shifts_ps, notes = _common_clock(imports, members)
     placed = [_shifted(i.tasks, shift) for i, shift in zip(imports, shifts_ps, strict=True)]
-    merged = merge(placed, members, world_size)
+    merged = merge(placed, communicators, world_size)
     return Imported(
         format="Kineto with PyTorch execution traces" if execution_traces else "Kineto",
         files=tuple(dict.fromkeys(trace.file for trace in traces.values())),

@@ -17,7 +17,7 @@ from simulator.operators import CollectiveCall, Elementwise, Gemm, HostWork, Wor
 from simulator.precisions import Precision
 from traces.collective_args import DEFAULT_GROUP, UNKNOWN_SIZE, CollectiveArgs
 from traces.imported import Gap, Imported, absent_ranks, gaps_of
-from traces.merge import merge
+from traces.merge import groups_of, merge
 from traces.pytorch.execution_trace import (
     COMMS,
     EtNode,
@@ -63,7 +63,7 @@ def import_pytorch_et(files: Sequence[Path], ranks: Sequence[int] | None = None)
     gaps = {rank: Counter[str]() for rank in found}
     members: dict[str, tuple[int, ...] | None] = {}
     tasks = [_tasks(trace, rank, world_size, members, gaps[rank]) for rank, trace in sorted(found.items())]
-    graph = merge(tasks, members, world_size).graph
+    graph = merge(tasks, groups_of(members, world_size), world_size).graph
     no_times = Gap(
         "execution traces have no times: a replay needs a cluster's models", len(found), tuple(sorted(found))
     )

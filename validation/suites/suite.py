@@ -59,7 +59,7 @@ class Case(Strict):
     measured: Figure | Band
     unit: str
     source: str
-    grade: Literal["read", "secondary", "memory"]
+    grade: Literal["read", "secondary", "memory", "derived"]
     note: str = ""
     over: dict[str, Any] | None = Field(
         None, description="dotted keys of another run of the scenario: the metric is divided by the one of that run"

@@ -30,6 +30,14 @@ def fill(asked: Asked[Transformer, TransformerScenario]) -> Filled[Transformer]:
         raise document.error(
             ("cluster",), "transformers train on GPUs", given=asked.cluster.name, expected="a cluster with GPUs"
         )
+    gpu = asked.cluster.node.gpu
+    if section.attention == "flash3" and gpu.architecture != "hopper":
+        raise document.error(
+            ("workload", "attention"),
+            f"FlashAttention 3 is for Hopper, and {gpu.name} is {gpu.architecture}",
+            given="flash3",
+            expected="flash2, cudnn or unfused",
+        )
     if section.gradient_accumulation > 1:
         raise document.error(
             ("workload", "gradient_accumulation"),

@@ -114,6 +114,8 @@ WRONG = {
     "workload.parallel.sharding=hybrid;workload.parallel.shard_size=7": ("128 ranks", "given 7", "did you mean '8'"),
     "workload.sequences=100": ("workload.sequences", "given 100", "a multiple of 256", "256 or 512"),
     "precision.dense=fp8;cluster=dgx_a100_80": ("precision.dense", "a100_sxm4_80", "given 'fp8'", "bf16"),
+    "workload.attention=flash3;cluster=dgx_a100_80": ("workload.attention", "Hopper", "given 'flash3'", "flash2"),
+    "workload.attention=flsh2": ("workload.attention", "given 'flsh2'", "did you mean 'flash2'"),
     "workload.model=llama3_8c": ("workload.model", "given 'llama3_8c'", "did you mean 'llama3_8b'"),
     "workload.model=zionex_a": ("workload.model", "a model of workload.kind dlrm", "bert_base"),
     "workload.model=resnet50": ("workload.model", "a model of workload.kind convnet", "bert_base"),

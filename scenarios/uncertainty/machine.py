@@ -37,6 +37,10 @@ ATTENTION_RATES, OTHER_ATTENTION = 0.10, 0.25
 """Standard deviation of the rate of attention (assumed) on Hopper, whose kernels were timed by length and
 width of heads, and on other GPUs."""
 
+UNMEASURED_FP8 = 0.15
+"""Standard deviation of the rate of GEMMs in fp8 on a GPU on which none was timed: on five that have one rate it is
+0.89 to 1.00 of what the share of 16-bit GEMMs gives."""
+
 UNKNOWN_CLOCK = 0.15
 """Standard deviation of the clock in training where nothing is known of it: 0.66 to 1.0 of that of kernels timed
 alone on three GPUs."""
@@ -151,13 +155,25 @@ def _gemms(gpu: Gpu, usage: Usage) -> Iterator[Weighted]:
     measured = has_fractions(gpu.architecture, precision)
     # Fractions of convolutions are fitted on top of the rate of GEMMs: both together were measured.
     products = 1.0 - convolutions if measured else 1.0
-    fraction = graded(f"{GPU}.achieved.gemm_fraction", gpu.achieved.gemm_fraction, _timed_kernels(gpu))
+    fraction = _gemm_fraction(gpu, precision)
     attention = parts({name: usage.kernels_s.get(name, 0.0) for name in ("Gemm", ATTENTION)}).get(ATTENTION, 0.0)
     yield Weighted(products * (1.0 - attention), fraction)
     if attention:
         yield Weighted(attention, _attention(gpu))
         yield Weighted(1.0, _clock(gpu))
     yield Weighted(convolutions, _convolutions(gpu, measured=measured))
+
+
+def _gemm_fraction(gpu: Gpu, precision: str) -> Constant:
+    """Share of the peak that GEMMs reach in a precision."""
+    reached, measure = gpu.achieved, _timed_kernels(gpu)
+    if precision != "fp8":
+        return graded(f"{GPU}.achieved.gemm_fraction", reached.gemm_fraction, measure)
+    key = f"{GPU}.achieved.gemm_fp8_fraction"
+    if reached.gemm_fp8_fraction is None:
+        reason = "GEMMs in fp8 at the share of the peak that 16-bit ones reach"
+        return Constant(key, "assumed", UNMEASURED_FP8, reason, measure)
+    return graded(key, reached.gemm_fp8_fraction, measure)
 
 
 def _attention(gpu: Gpu) -> Constant:

@@ -8,7 +8,7 @@ from typing import get_args
 import pytest
 
 import dlrmsim
-from hardware_specs.loader import load_cluster
+from hardware_specs.loader import load_cluster, load_gpu
 from reports.interval_words import widest_in_words
 from reports.numbers import percent
 from scenarios.progress import Silent
@@ -18,9 +18,9 @@ from scenarios.uncertainty.conformal import FEWEST, Quantiles, Residual, by_grou
 from scenarios.uncertainty.constant import SIGMA, Constant, graded
 from scenarios.uncertainty.framework import residual_of
 from scenarios.uncertainty.interval import elasticities, interval, sources_of
-from scenarios.uncertainty.machine import VERSIONS_LARGE, VERSIONS_SMALL, Weighted
+from scenarios.uncertainty.machine import VERSIONS_LARGE, VERSIONS_SMALL, Weighted, machine_constants
 from scenarios.uncertainty.shares import NORMAL_MEDIAN, PER_DOUBLING_INSIDE, measured_by, share_of
-from scenarios.uncertainty.usage import CallUse
+from scenarios.uncertainty.usage import CallUse, Usage
 from simulator.analysis.bound import Gain
 from simulator.network.calibration import calibrate
 from simulator.operators import CollectiveOp
@@ -251,3 +251,34 @@ def test_a_serial_update_of_rows_bounds_by_computation_and_widens_the_interval()
     widest = outcome.interval.sources[0].constant
     assert "serial_row_s" in {source.constant.key.rpartition(".")[2] for source in outcome.interval.sources}
     assert "launch_s" not in widest.key
+
+
+def behind_gemms(gpu: str, precision: str, **kernels_s: float) -> dict[str, Constant]:
+    """Constants of GEMMs on a GPU, by key, that stand for a part of their time."""
+    known = load_cluster("dgx_h100")
+    cluster = known.model_copy(update={"node": known.node.model_copy(update={"gpu": load_gpu(gpu)})})
+    usage = Usage((), {"Gemm": 1.0, **kernels_s}, precision)
+    found = machine_constants(cluster, calibrate(cluster), usage)["GEMM"]
+    return {weighted.constant.key: weighted.constant for weighted in found if weighted.part > 0.0}
+
+
+def test_gemms_in_fp8_rest_on_their_own_rate_and_are_less_sure_without_one():
+    rate, other = "cluster.node.gpu.achieved.gemm_fp8_fraction", "cluster.node.gpu.achieved.gemm_fraction"
+    measured, unmeasured = (behind_gemms(gpu, "fp8") for gpu in ("h100_sxm5_80", "h100_pcie_80"))
+    assert measured[rate].sigma < unmeasured[rate].sigma
+    assert other not in measured
+    assert rate not in behind_gemms("h100_sxm5_80", "bf16")
+
+
+@pytest.mark.parametrize("gpu", ["h100_sxm5_80", "a100_sxm4_80", "v100_sxm2_32"])
+def test_attention_and_the_clock_of_training_widen_transformers_alone(gpu):
+    own = set(behind_gemms(gpu, "fp16"))
+    more = set(behind_gemms(gpu, "fp16", Attention=0.5)) - own
+    assert more == {"cluster.node.gpu.architecture", "cluster.node.gpu.achieved.sustained_fraction"}
+
+
+def test_attention_is_surest_where_it_was_timed():
+    key = "cluster.node.gpu.architecture"
+    hopper, ampere = (behind_gemms(gpu, "bf16", Attention=0.5)[key] for gpu in ("h100_sxm5_80", "a100_sxm4_80"))
+    assert hopper.sigma < ampere.sigma
+    assert (hopper.grade, ampere.grade) == ("derived", "assumed")

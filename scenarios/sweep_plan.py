@@ -133,15 +133,16 @@ def named_over(error: InputError, swept: Sequence[str]) -> InputError:
 
 
 def _check_apart(grid: Grid, settings: Sequence[str]) -> None:
-    """Raise `InputError` where a key is swept and set: the set value would be no value of the sweep."""
+    """Raise `InputError` where a key is swept and set: the set value would be no value of the sweep.
+
+    A size may be set beside its sweep: weak scaling starts at it.
+    """
     swept = {axis.path: axis for axis in grid.axes}
     for setting in settings:
         name, equals, _ = setting.partition("=")
         axis = swept.get(parse_key(name.strip())) if equals and name.strip() else None
-        if axis is not None:
+        if axis is not None and not axis.is_size:
             expected = "it once: under --set, or with all its values under --over"
-            if axis.is_size:
-                expected += "; weak scaling starts at the scenario's size and workload.global_batch_size"
             raise InputError("the key is swept, too", file=f"--set {setting}", key=axis.key, expected=expected)
 
 

@@ -56,6 +56,7 @@ ALWAYS: dict[str, set[str]] = {
     "run": {"SCENARIO", "--set", "--check", "--json"},
     "sweep": {"SCENARIO", "--over", "--set", "--out", "--json", "--executor", "--fresh"},
     "solve": {"SCENARIO", "--key", "--between", "--throughput", "--set", "--json"},
+    "advise": {"SCENARIO", "--set", "--json"},
     "plan": {"SCENARIO", "--planner", "--set", "--compare", "--out", "--json"},
     "collective": {
         "CLUSTER", "--op", "--ranks", "--bytes", "--ranks-per-node", "--placement", "--algorithm", "--json", "--plot",
@@ -74,6 +75,7 @@ ALWAYS: dict[str, set[str]] = {
     "show": {"NAME"},
     "schema": {"KIND"},
     "init": {"FILE", "--kind"},
+    "calibrate clock": {"SUITES", "--gpu", "--out", "--fresh"},
     "calibrate collectives": {"LOGS", "--cluster", "--out", "--rule"},
     "calibrate framework": {"NAME", "--out", "--suite", "--constant", "--fresh"},
     "calibrate kernels": {"ROWS", "--gpu", "--out", "--rule"},

@@ -42,7 +42,7 @@ def test_a_grid_has_a_line_and_a_table_for_each_value(
     assert main([*GRID, "--set", "cluster=zionex", "--workers", "2"]) == 0
     printed = capsys.readouterr().out
     assert "fp16 is the fastest at 4 GPUs" in printed
-    assert printed.count("1 GPUs: infeasible") == 2
+    assert printed.count("1 GPU: infeasible") == 2
     (folder,) = Path("runs").iterdir()
     assert folder.name.startswith("mlperf_dlrm_v1-precision_dense-weak-")
     rows = pq.read_table(folder / "sweep.parquet").to_pylist()

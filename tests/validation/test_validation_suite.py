@@ -86,8 +86,8 @@ def test_amounts_of_bytes_enter_no_mean_of_times(tmp_path: Path, capsys: pytest.
     assert main(["validate", str(path), "--workers", "1"]) == 0
     printed = capsys.readouterr().out
     assert "3 amounts of bytes, apart from the mean: 2 exact, worst -50.0 %" in printed
-    assert "1 cases with a source that was read" in printed
-    assert "0 recalled cases" in printed
+    assert "1 case with a source that was read" in printed
+    assert "0 cases recalled" in printed
 
 
 def test_a_gain_of_the_bound_is_a_metric_as_well(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,7 +12,7 @@ from scenarios.progress import Progress
 from validation.suites.collective_cases import collective_cases, groups_of
 from validation.suites.collective_ratios import ratio_case
 from validation.suites.configurations import by_configuration, statistics_of
-from validation.suites.coverage import coverage, ends_of, job_interval
+from validation.suites.coverage import coverage, job_interval
 from validation.suites.errors import amount_errors, error_pct, hit_of, hits, is_amount, statistics
 from validation.suites.predict import Prediction, SuiteJob, alternatives_of, predict
 from validation.suites.repeats import repeats
@@ -104,8 +104,8 @@ def _errors(cases: Sequence[Table], *, memory: bool) -> list[float]:
 
 
 def _job(case: Case) -> SuiteJob:
-    """The job of a case; its bound is looked for where the metric has an interval."""
-    return SuiteJob.of(case.scenario, case.set, bound=case.other_run is None and ends_of(case.metric) is not None)
+    """The job of a case; ratios and amounts have no interval, which its bound is for."""
+    return SuiteJob.of(case.scenario, case.set, bound=case.other_run is None and not is_amount(case.metric))
 
 
 def _case(suite: Suite, case: Case, predictions: Mapping[SuiteJob, Prediction]) -> Table:

@@ -31,7 +31,7 @@ def job(seed: int) -> TransformerJob:
 
 @pytest.mark.slow
 @settings(
-    max_examples=8,
+    max_examples=5,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
     phases=[Phase.explicit, Phase.reuse, Phase.generate],  # an oracle run takes too long to shrink
@@ -77,7 +77,7 @@ def same_times(own: TransformerJob) -> tuple[int, int]:
     return few, many
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.integers(0, 2**32))
 def test_replicas_in_step_have_the_times_of_separate_instances(seed: int) -> None:
     """Groups that lie over nodes in different ways are no replicas, on any machine and placement."""

@@ -142,14 +142,13 @@ class DivisionSearch:
         heapify(self._queue)
         while self._queue:
             _, number, settings = heappop(self._queue)
-            if settings == self.settings:
-                continue
             found = self.looked_at(settings)
             more = more_recomputation(settings)
             if more and not found.fits:
                 again = replace(settings, recompute=more[0])
                 heappush(self._queue, (self._least(again), number, again))
-            yield found
+            if settings != self.settings:
+                yield found
 
     def looked_at(self, settings: TransformerSettings, *, own: bool = False) -> DivisionFound:
         """A division, not simulated."""

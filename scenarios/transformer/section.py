@@ -80,8 +80,8 @@ class TransformerSection(Section):
     parallel: ParallelChoice = Field(default_factory=ParallelChoice, description="groups of ranks")
     recompute: Recompute = Field(
         "none",
-        description="forward work that the backward pass repeats: none; selective: attention; operators: every second "
-        "product and what is between them; alternate: every second layer; full",
+        description="forward work that the backward pass repeats: none; selective: attention, which only helps where "
+        "it is unfused; operators: every second product and what is between them; alternate: every second layer; full",
     )
     compiled: bool = Field(False, description="whether chains of element-wise operators are one kernel each")
     attention: AttentionChoice = Field(

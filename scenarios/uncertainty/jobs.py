@@ -24,7 +24,7 @@ from scenarios.uncertainty.usage import CallUse, Usage
 from simulator.analysis import Analysis, Bound
 from simulator.lowered import PS_PER_S
 from simulator.lowering import Lowering
-from simulator.operators import Delay, EmbeddingUpdate, HostWork
+from simulator.operators import Delay, EmbeddingUpdate, HostWork, KernelSeries
 from simulator.program import TaskGraph
 
 MODEL_FORM = Constant("simulator", "derived", 0.04, "what the models of kernels and links leave out")
@@ -39,7 +39,7 @@ def interval_of_run(prepared: Prepared, lowering: Lowering, analysis: Analysis, 
     constants = machine_constants(cluster, prepared.machine.collectives.calibration, usage)
     collectives = sum(to_class.get(name, 0.0) for name in COLLECTIVES)
     common = [
-        (1.0, residual_of(framework, cluster.node.gpu, resolved.nodes)),
+        (_fitted_share(prepared, analysis), residual_of(framework, cluster.node.gpu, resolved.nodes)),
         (1.0, MODEL_FORM),
         (collectives, version_of(cluster, usage.calls)),
         *_serial_rows(prepared, analysis),
@@ -70,6 +70,17 @@ def usage_of(prepared: Prepared, lowering: Lowering, analysis: Analysis) -> Usag
         str(prepared.resolved.scenario.precision.dense),
         _host_s(prepared, prepared.graph),
     )
+
+
+def _fitted_share(prepared: Prepared, analysis: Analysis) -> float:
+    """Part of the iteration that fits of frameworks say something of: all, but for kernels that come in series.
+
+    These rest on rates of the GPU alone; the fitted iterations had none of them, and no factor of a profile is on them.
+    """
+    if not any(isinstance(work, KernelSeries) for program in prepared.graph.programs for work in program.work):
+        return 1.0
+    path = analysis.critical_path
+    return 1.0 - path.by_category_ps().get("compute", 0) / max(path.window.length_ps, 1)
 
 
 def _serial_rows(prepared: Prepared, analysis: Analysis) -> Iterator[tuple[float, Constant]]:

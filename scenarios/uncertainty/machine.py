@@ -161,7 +161,8 @@ def _gemms(gpu: Gpu, usage: Usage) -> Iterator[Weighted]:
     if attention:
         yield Weighted(attention, _attention(gpu))
         yield Weighted(1.0, _clock(gpu))
-    yield Weighted(convolutions, _convolutions(gpu, measured=measured))
+    if convolutions:
+        yield Weighted(convolutions, _convolutions(gpu, measured=measured))
 
 
 def _gemm_fraction(gpu: Gpu, precision: str) -> Constant:

@@ -63,12 +63,20 @@ AMPERE_OVER_HOPPER = 0.73 / 0.381
 """Fraction of the peak that FlashAttention-2 reaches on A100, up to 73 % (arXiv:2307.08691), over that on H100."""
 
 MEASURED = ("ampere", "hopper")
-"""Generations of GPUs on which attention was timed; others count as Ampere."""
+"""Generations of GPUs on which attention was timed."""
+
+LIKE_HOPPER = ("hopper", "blackwell")
+"""Generations that count as Hopper; others count as Ampere."""
 
 
 def is_measured(architecture: str | None, operator: Attention) -> bool:
     """Whether this kernel was timed on a generation of GPUs."""
     return architecture in MEASURED and (architecture == "hopper" or operator.kernel == "flash2")
+
+
+def counts_as(architecture: str | None) -> str:
+    """Words for the rates that a generation without measurements takes."""
+    return "it counts as on hopper" if architecture in LIKE_HOPPER else "it counts as flash2 on ampere"
 
 
 def attention_fraction(architecture: str | None, operator: Attention) -> float:
@@ -77,12 +85,12 @@ def attention_fraction(architecture: str | None, operator: Attention) -> float:
     Nobody printed backward passes with a mask: one loses what the forward pass loses to it. Before Hopper all kernels
     count as FlashAttention-2.
     """
-    kernel = operator.kernel if architecture == "hopper" else "flash2"
+    newer = architecture in LIKE_HOPPER
+    kernel = operator.kernel if newer else "flash2"
     width = min(WIDTHS, key=lambda known: abs(known - operator.head_dim))
     rate = RATES[kernel, width, operator.causal and not operator.backward, operator.backward]
     if operator.backward and operator.causal:
         masked, whole = RATES[kernel, width, True, False], RATES[kernel, width, False, False]
         half = rate.half_tokens + masked.half_tokens - whole.half_tokens
         rate = AttentionRate(rate.fraction * masked.fraction / whole.fraction, half)
-    older = 1.0 if architecture == "hopper" else AMPERE_OVER_HOPPER
-    return older * rate.at(operator.sequence)
+    return (1.0 if newer else AMPERE_OVER_HOPPER) * rate.at(operator.sequence)

@@ -115,6 +115,8 @@ WRONG = {
     "workload.sequences=100": ("workload.sequences", "given 100", "a multiple of 256", "256 or 512"),
     "precision.dense=fp8;cluster=dgx_a100_80": ("precision.dense", "a100_sxm4_80", "given 'fp8'", "bf16"),
     "workload.attention=flash3;cluster=dgx_a100_80": ("workload.attention", "Hopper", "given 'flash3'", "flash2"),
+    "precision.dense=fp32": ("workload.attention", "16 bits", "given 'flash2'", "unfused"),
+    "workload.model=gpt2;workload.sequence=2048": ("workload.sequence", "1024 places", "given 2048", "at most 1024"),
     "workload.attention=flsh2": ("workload.attention", "given 'flsh2'", "did you mean 'flash2'"),
     "workload.model=llama3_8c": ("workload.model", "given 'llama3_8c'", "did you mean 'llama3_8b'"),
     "workload.model=zionex_a": ("workload.model", "a model of workload.kind dlrm", "bert_base"),

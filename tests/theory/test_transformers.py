@@ -95,7 +95,7 @@ def test_exchanges_of_a_tensor_group():
 
 def test_without_sequence_parallelism_a_tensor_group_sums_four_times():
     graph = iteration_graph(job(ParallelSizes(tensor=8, sequence_parallel=False)))
-    assert repeated(graph, "all_reduce", "tensor") == 2048 * 4096 * 2 * (4 * MODEL.layers + 4)
+    assert repeated(graph, "all_reduce", "tensor") == 2048 * 4096 * 2 * (4 * MODEL.layers + 2)
 
 
 @pytest.mark.parametrize("context", [2, 4])

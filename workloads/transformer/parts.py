@@ -67,7 +67,9 @@ class NetworkPart:
         size = elements * settings.element_bytes
         blocks = 2 * (self.layers + backward * self.repeated)
         if not settings.sizes.sequence_parallel:
-            return _calls({"all_reduce": blocks + self.embedding + self.head}, "tensor", size, settings)
+            return _calls(
+                {"all_reduce": blocks + (self.head if backward else self.embedding)}, "tensor", size, settings
+            )
         ends = self.embedding if backward else self.head
         sums = blocks + (self.head if backward else self.embedding)
         return [

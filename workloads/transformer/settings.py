@@ -176,6 +176,12 @@ class TransformerSettings:
     def __post_init__(self) -> None:
         """Check sizes against each other and the model."""
         model, sizes = self.model, self.sizes
+        if model.positions == "learned" and self.sequence > model.sequence:
+            message, expected = f"{model.name} has {model.sequence} places", f"at most {model.sequence}"
+            raise InputError(message, key="workload.sequence", given=self.sequence, expected=expected)
+        if self.flash and self.element_bytes > BYTES_PER_ELEMENT["bf16"]:
+            message = f"kernels that never write the scores compute in 16 bits, and precision.dense is {self.precision}"
+            raise InputError(message, key="workload.attention", given=self.attention, expected="unfused")
         widths = {"heads": model.heads, "kv_heads": model.kv_heads or model.heads, "ffn": model.ffn}
         _divides("tensor", sizes.tensor, widths)
         _divides("context", sizes.context, {"sequence": self.sequence})

@@ -17,8 +17,7 @@ PARTS_OF_A_STAGE = (1, 2, 4)
 """Virtual stages that are tried, beside the job's own number: each adds messages, and activations in flight."""
 
 RECOMPUTE: tuple[Recompute, ...] = get_args(Recompute)
-"""Choices of recomputation, from the fastest to the one with least memory; flash attention keeps no scores to compute
-again, so that ``selective`` saves nothing with it."""
+"""Choices of recomputation, from the fastest to the one with least memory, of those that `_useful` keeps."""
 
 MOST_CONTEXT = 8
 """Most ranks that share a sequence, unless the job's own are more; within a node, as tensor groups."""
@@ -64,7 +63,8 @@ def less_recomputation(settings: TransformerSettings) -> list[Recompute]:
 
 
 def _useful(choices: Sequence[Recompute], settings: TransformerSettings) -> list[Recompute]:
-    return [name for name in choices if name != "selective" or not settings.flash]
+    """Choices that may help: ``selective`` if scores stay; ``operators`` repeats and keeps less than ``alternate``."""
+    return [name for name in choices if name != "alternate" and (name != "selective" or not settings.flash)]
 
 
 def shared_in_node(sizes: ParallelSizes, node_ranks: int) -> int:

@@ -19,7 +19,7 @@ import numpy as np
 from simulator.lowering import Machine
 from simulator.network.collectives import Call
 from simulator.operators import CollectiveCall, CollectiveOp, HostWork
-from workloads.transformer.parts import NetworkPart, joined, parts_of, stage_parts
+from workloads.transformer.parts import NetworkPart, parts_of, stage_parts
 from workloads.transformer.recorder import PassWork
 from workloads.transformer.settings import ParallelSizes, TransformerSettings
 
@@ -35,7 +35,7 @@ class LeastTime:
     def __call__(self, settings: TransformerSettings) -> float:
         """Seconds of an iteration at least."""
         prices = self._prices(settings)
-        stages = stage_parts(settings) if settings.sizes.pipeline > 1 else [[joined(parts_of(settings))]]
+        stages = stage_parts(settings)
         before, longest, host = 0.0, 0.0, 0.0
         for parts in stages:
             times = [_of_part(part, prices) for part in parts]

@@ -220,7 +220,8 @@ class GpuModel:
         return self._started(np.maximum(operator.flops / rate, operator.bytes / self.stream_bytes_per_s))
 
     def _series(self, operator: KernelSeries) -> Amount:
-        return sum(count * self._sustained.duration_s(kernel) for count, kernel in operator.kernels)
+        model = self._sustained
+        return sum(count * model.duration_s(kernel) for count, kernel in operator.kernels)
 
     @property
     def _sustained(self) -> GpuModel:

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from simulator.operators import Attention, CollectiveCall, Gemm, KernelSeries
+from simulator.operators import Attention, CollectiveCall, Gemm, HostWork, KernelSeries
 from simulator.program import TaskGraph
 from tests.transformer_jobs import MODEL, calls, job, span_s
 from workloads.transformer.catalog import TRANSFORMERS
 from workloads.transformer.iteration import iteration_graph
-from workloads.transformer.parts import parts_of
+from workloads.transformer.parts import parts_of, stage_parts
 from workloads.transformer.settings import ParallelSizes
 
 PIPELINES = [(4, 8, 1), (4, 4, 1), (2, 6, 1), (8, 8, 1), (4, 8, 2), (4, 4, 4), (2, 6, 4), (8, 16, 2)]
@@ -180,3 +180,38 @@ def test_scores_that_are_written_have_the_same_products():
 
 def test_parts_have_all_parameters():
     assert sum(part.parameters for part in parts_of(job(ParallelSizes()))) == MODEL.counts.all
+
+
+def test_replicas_of_groups_of_one_rank_sum_their_gradients():
+    """Hybrid sharding in groups of one rank is data parallelism: all gradients are summed over all ranks."""
+    graph = iteration_graph(job(ParallelSizes(data=4, sharding="hybrid", shard_size=1)))
+    assert repeated(graph, "all_reduce", "replicate") == pytest.approx(4.0 * MODEL.counts.all)
+
+
+def test_a_selection_by_operator_computes_scores_again_that_are_not_kept():
+    none, operators = (products("gpt2", attention="unfused", recompute=name)[0] for name in ("none", "operators"))
+    model = TRANSFORMERS["gpt2"]
+    scores = 4.0 * model.sequence**2 * model.query_width * model.layers
+    repeated_products = 2.0 * model.sequence * model.layers * (model.kv_width + model.query_width) * model.hidden
+    assert operators - none == pytest.approx(scores + repeated_products, rel=1e-9)
+
+
+@pytest.mark.parametrize(("layers", "pipeline", "parts"), [(6, 2, 2), (126, 8, 2), (126, 8, 1), (33, 4, 4)])
+def test_layers_of_stages_differ_by_one_in_each_part(layers, pipeline, parts):
+    sizes = ParallelSizes(pipeline=pipeline, virtual_stages=parts)
+    settings = replace(job(sizes, microbatches=pipeline), model=MODEL.model_copy(update={"layers": layers}))
+    stages = stage_parts(settings)
+    counts = [part.layers for stage in stages for part in stage]
+    assert sum(counts) == layers
+    assert max(counts) - min(counts) <= 1
+    totals = [sum(part.layers for part in stage) for stage in stages]
+    assert max(totals) == -(-layers // pipeline) or parts > 1
+    if layers == 6:
+        assert totals == [3, 3]
+
+
+def test_the_first_kernel_waits_for_the_launches_of_one_layer_at_most():
+    """Data parallelism launches the forward pass layer by layer, as the host does."""
+    (program,) = iteration_graph(job(ParallelSizes(data=2))).programs
+    most = max(work.launches for work in program.work if isinstance(work, HostWork))
+    assert most < 60

@@ -61,7 +61,7 @@ def fit_clock(
     def errors(fraction: float) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
         shown.stage(f"fitting {len(cases)} configurations, evaluation {next(evaluations)}")
         trial = with_fraction(gpu, fraction, "a trial", "a trial")
-        question = "\n".join([f"clock {fraction!r} of {gpu.name}", *(case.hash for case in cases)])
+        question = "\n".join([trial.model_dump_json(), *(case.hash for case in cases)])
         times_s = keep(question, lambda: [case.with_gpu_s(trial) for case in cases])
         return np.concatenate([np.log(seconds / known) for seconds, known in zip(times_s, measured, strict=True)])
 

@@ -13,7 +13,7 @@ import numpy as np
 from simulator.operators import CollectiveCall, CollectiveOp, Elementwise
 from simulator.program import IntArray, Program, TaskGraph
 from workloads.graph.buckets import gradient_buckets
-from workloads.transformer.parts import NetworkPart, joined, parts_of, stage_parts
+from workloads.transformer.parts import NetworkPart, parts_of, stage_parts
 from workloads.transformer.pipeline_schedule import PipelineStep, steps_of
 from workloads.transformer.recorder import GATHER, REDUCE, REPLICATE, StageRecorder
 from workloads.transformer.settings import ParallelSizes, TransformerSettings
@@ -25,7 +25,7 @@ TIED = "tied_weights"
 def iteration_graph(settings: TransformerSettings) -> TaskGraph:
     """The task graph of all ranks."""
     sizes = settings.sizes
-    parts = stage_parts(settings) if sizes.pipeline > 1 else [[joined(parts_of(settings))]]
+    parts = stage_parts(settings)
     programs = [_Stage(number, own, settings).program() for number, own in enumerate(parts)]
     communicators = dict(sizes.communicators())
     if sizes.pipeline > 1:
@@ -80,7 +80,7 @@ class _Stage:
         updated = self._recorder.optimizer(float(-(-parameters // sizes.shards)), self._reduced)
         if sizes.sharding == "optimizer" and "data" in self._groups:
             self._spread(updated)
-        return self._recorder.build([])
+        return self._recorder.build()
 
     # Steps
 
@@ -98,9 +98,9 @@ class _Stage:
         whole = [self._parts[step.part]]
         if settings.sizes.pipeline > 1:
             return whole
-        spreads = settings.sizes.sharding == "optimizer" and not step.backward and step.microbatch == 0
+        # The host launches a part before its first kernel starts; from the second micro-batch on it is ahead.
         sums = "data" in self._groups and self._completes(step)
-        if not (settings.sizes.gathers or spreads or sums):
+        if not (settings.sizes.gathers or sums or step.microbatch == 0):
             return whole
         own = parts_of(settings)
         return own[::-1] if step.backward else own
@@ -116,10 +116,10 @@ class _Stage:
         gathered = self._gather(part, step, name)
         reduces = settings.sizes.gathers and (settings.sizes.pipeline == 1 or self._completes(step))
         copies = self._copies(part, gathered=bool(gathered), reduced=step.backward and reduces)
-        launch = self._recorder.run_pass(name, part, backward=step.backward, after=[*gathered, *after], copies=copies)
+        first = self._recorder.run_pass(name, part, backward=step.backward, after=[*gathered, *after], copies=copies)
         self._ends.append(self._recorder.last)
         if settings.sizes.sharding == "optimizer" and not step.backward and step.microbatch == 0:
-            self._waiting.append((part.name, launch))
+            self._waiting.append((part.name, first))
         if step.backward and (reduces or self._completes(step)):
             self._reduce(part, name)
 
@@ -161,13 +161,14 @@ class _Stage:
         done = self._recorder.last
         if sizes.sharding == "none":
             self._sum_buckets(part, name, done)
-        elif self._group() in self._groups:
-            size = float(part.parameters * settings.reduced_bytes)
-            task = self._sum(f"{name}_gradients", REDUCE, "reduce_scatter", self._group(), size, done)
-            if "replicate" in self._groups:
-                own = size / sizes.shard_size
-                task = self._sum(f"{name}_replicas", REPLICATE, "all_reduce", "replicate", own, [task])
-            self._reduced.append(task)
+            return
+        size = float(part.parameters * settings.reduced_bytes)
+        if self._group() in self._groups:
+            done = [self._sum(f"{name}_gradients", REDUCE, "reduce_scatter", self._group(), size, done)]
+            self._reduced += done
+        if "replicate" in self._groups:
+            own = size / sizes.shard_size
+            self._reduced.append(self._sum(f"{name}_replicas", REPLICATE, "all_reduce", "replicate", own, done))
 
     def _sum_buckets(self, part: NetworkPart, name: str, done: Sequence[int]) -> None:
         """DDP's buckets that a part completes."""
@@ -204,11 +205,11 @@ class _Stage:
         """Gather the weights that each rank has updated; the next iteration's passes wait for theirs."""
         settings = self._settings
         parameters = {part.name: part.parameters for part in [*self._parts, *parts_of(settings)]}
-        for name, launch in self._waiting:
+        for name, first in self._waiting:
             size = float(parameters[name] * settings.element_bytes)
             call = CollectiveCall("all_gather", "data", size, settings.tensors, in_step=True)
             task = self._recorder.call(f"{name}_weights", GATHER, call, section="optimizer", after=[updated])
-            self._recorder.depend(launch, task, lag=1)
+            self._recorder.depend(first, task, lag=1)
 
     # Messages
 

@@ -141,7 +141,7 @@ def layer_backward(settings: TransformerSettings) -> PassKernels:
 
 
 def _repeated(settings: TransformerSettings) -> PassKernels:
-    """Every second product of a layer, and what is between its products; nothing waits for the last product.
+    """Every second product of a layer, and what is between its products and within attention that writes its scores.
 
     In their order these are queries, keys, values, output, and two or three matrices of the feed-forward network.
     """
@@ -150,7 +150,8 @@ def _repeated(settings: TransformerSettings) -> PassKernels:
     shapes = [(kv, h), (h, q)] + ([(model.ffn // tensor, h)] if model.gated else [])
     products = [Gemm(tokens, n, k, settings.precision) for n, k in shapes]
     between = tuple(_kernels(_forward_chains(settings), settings)) + tuple(_casts(products, settings))
-    return PassKernels(between, tuple((1, product) for product in products))
+    scores = () if settings.flash else tuple(attention_forward(settings))
+    return PassKernels(between, tuple((1, product) for product in products), scores)
 
 
 def _linears(settings: TransformerSettings) -> list[Gemm]:

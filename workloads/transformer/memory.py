@@ -18,7 +18,7 @@ import numpy as np
 from simulator.operators import FloatArray
 from workloads.graph.memory import MemoryUse, Tier
 from workloads.graph.optimizers import DENSE_STATE
-from workloads.transformer.parts import NetworkPart, joined, parts_of, stage_parts
+from workloads.transformer.parts import NetworkPart, parts_of, stage_parts
 from workloads.transformer.pipeline_schedule import in_flight
 from workloads.transformer.settings import TransformerSettings
 
@@ -33,7 +33,7 @@ gradient of these, and the gradient of the outputs (PyTorch's ``nll_loss_backwar
 def memory_per_rank(settings: TransformerSettings) -> MemoryUse:
     """Bytes that every rank keeps."""
     sizes = settings.sizes
-    stages = stage_parts(settings) if sizes.pipeline > 1 else [[joined(parts_of(settings))]]
+    stages = stage_parts(settings)
     items: dict[str, FloatArray] = {}
     for number, parts in enumerate(stages):
         for name, size in _stage_items(settings, number, parts).items():
@@ -77,8 +77,11 @@ def _gathered_bytes(settings: TransformerSettings) -> float:
     if sizes.shards == 1:
         return 0.0
     largest = sorted((part.parameters for part in parts), reverse=True)
-    there = largest[: 1 + sizes.prefetch] if sizes.reshards else largest
-    return float(sum(there) * settings.element_bytes + largest[0] * settings.reduced_bytes)
+    stays = settings.model.tied and sizes.reshards  # a tied embedding is not freed before the output layer has it
+    freed = sorted((part.parameters for part in parts if not (stays and part.embedding)), reverse=True)
+    there = freed[: 1 + sizes.prefetch] if sizes.reshards else freed
+    kept = sum(part.parameters for part in parts if stays and part.embedding)
+    return float((sum(there) + kept) * settings.element_bytes + largest[0] * settings.reduced_bytes)
 
 
 def _kept_bytes(settings: TransformerSettings, parts: list[NetworkPart], flight: int) -> float:
@@ -95,7 +98,10 @@ def _working_bytes(settings: TransformerSettings) -> float:
     model, sizes = settings.model, settings.sizes
     inside = settings.tokens * model.ffn * (2 if model.gated else 1) / sizes.tensor
     gathered = settings.tokens * model.hidden if sizes.tensor > 1 and sizes.sequence_parallel else 0
-    return float(settings.element_bytes * (inside + 2 * gathered))
+    keys = 0.0
+    if sizes.context > 1 and sizes.context_exchange == "all_gather":  # of whole sequences, with values and gradients
+        keys = 2.0 * settings.micro_batch * settings.sequence * model.kv_width / sizes.tensor
+    return float(settings.element_bytes * (inside + 2 * gathered + 2 * keys))
 
 
 def _part_bytes(part: NetworkPart, settings: TransformerSettings) -> float:

@@ -151,12 +151,15 @@ def stage_parts(settings: TransformerSettings) -> list[list[NetworkPart]]:
     stage has a copy of the embedding.
     """
     sizes = settings.sizes
+    if sizes.pipeline == 1:
+        return [[joined(parts_of(settings))]]
     first, *layers, last = parts_of(settings)
     chunks = sizes.pipeline * sizes.virtual_stages
-    if settings.model.tied and sizes.pipeline > 1:
+    if settings.model.tied:
         copy = _local(settings.model.vocabulary * settings.model.hidden, sizes.tensor)
         last = NetworkPart(last.name, 0, 0, embedding=False, head=True, parameters=last.parameters + copy)
-    bounds = [-(-number * len(layers) // chunks) for number in range(chunks + 1)]
+    each, more = divmod(len(layers), chunks)
+    bounds = [number * each + min(number, more) for number in range(chunks + 1)]
     found: list[list[NetworkPart]] = [[] for _ in range(sizes.pipeline)]
     for chunk in range(chunks):
         own = layers[bounds[chunk] : bounds[chunk + 1]]

@@ -97,7 +97,8 @@ def streams_of(settings: TransformerSettings) -> list[str]:
 def optimizer_kernels(settings: TransformerSettings, parameters: Amount) -> tuple[Elementwise, DenseOptimizer]:
     """Norm of the gradients, and update of the parameters that a rank updates."""
     size = settings.state_bytes * parameters
-    traffic = DENSE_ACCESSES[settings.optimizer] * size + settings.element_bytes * parameters
+    copied = settings.state_bytes > settings.element_bytes and not settings.sizes.gathers  # weights that compute
+    traffic = DENSE_ACCESSES[settings.optimizer] * size + copied * settings.element_bytes * parameters
     return Elementwise(size, 0.0), DenseOptimizer(parameters, traffic)
 
 
@@ -144,7 +145,7 @@ class StageRecorder:
         after: Sequence[int] = (),
         copies: Elementwise | None = None,
     ) -> int:
-        """A pass of a micro-batch through a part; returns its launch.
+        """A pass of a micro-batch through a part; returns what it does first on the device.
 
         Args:
             after: tasks that its kernels wait for: messages with its input, gathered weights.
@@ -155,9 +156,11 @@ class StageRecorder:
         launch = self.launch(name, work.launches, section=section)
         waits: list[int] = [launch, *after]
         hidden: list[int] = []
+        begun: list[int] = []
         for number, call in enumerate(work.tensor_calls):
             named = f"{name}_{call.op}_{number}"
             waits = [self.call(named, TENSOR, call, section=section, after=[*waits, *self.last])]
+            begun += waits
         for number, call in enumerate(work.hidden_calls):
             named, start = f"{name}_{call.op}_beside_{number}", hidden or [*waits, *self.last]
             hidden = [self.call(named, TENSOR, call, section=section, after=start)]
@@ -172,10 +175,11 @@ class StageRecorder:
             else:
                 self.kernel(kernel, series, section=section, after=[*waits, *passed])
                 waits = []
+            begun += self.last
         passed = [*(waits if work.context_calls else ()), *hidden]
         if passed:
             self.kernel(f"{name}_passed", Marker(), section=section, after=passed)
-        return launch
+        return begun[0]
 
     def _work(self, part: NetworkPart, copies: Elementwise | None, *, backward: bool) -> PassWork:
         """Work of a pass; equal passes share it."""
@@ -192,9 +196,9 @@ class StageRecorder:
         self.kernel("gradient_norm", norm, section="optimizer", after=[launch, *after])
         return self.kernel("update", update, section="optimizer")
 
-    def build(self, after: Iterable[int]) -> Program:
-        """The program; its host waits for the device and these tasks, as one that reads the loss does."""
+    def build(self) -> Program:
+        """The program; its host waits for the device, as one that reads the loss does."""
         if self._settings.iteration_s > 0.0:
             self.kernel("host_wait", Delay(self._settings.iteration_s, "framework"), section="optimizer")
-        self._builder.task("end", HOST, Marker(), after=[*self.last, *after], section="optimizer")
+        self._builder.task("end", HOST, Marker(), after=self.last, section="optimizer")
         return self._builder.build()

@@ -198,6 +198,7 @@ def test_collectives_are_told_of_iterations_that_nothing_held_up(measured, tmp_p
     folder = shutil.copytree(measured[0], tmp_path / "measured")
     table = pd.read_parquet(folder / "iterations.parquet")
     slowest = table[table.phase == "measured"].iteration.max()
+    table["iteration_time_s"] = table.iteration_time_s.median()  # whatever this machine held up
     table.loc[table.iteration == slowest, "iteration_time_s"] *= 10.0
     of_rank_0 = table[table["rank"] == 0].set_index("iteration").iteration_time_s
     times_s = table.iteration.map(of_rank_0)

@@ -1,6 +1,6 @@
 """``python -m benchmarks attention``: rates of attention kernels on H100, fitted, and the error at each point.
 
-The points are those of the figures of forward and backward speeds of FlashAttention-3 (arXiv:2407.08608, figures
+Points come from the figures of forward and backward speeds of FlashAttention-3 (arXiv:2407.08608, figures
 5 and 6; numbers above their bars), 16,384 tokens, heads of 2,048 in all. A rate is r s / (s + h) of the peak on
 sequences of s tokens; `simulator.compute.attention.RATES` has r and h.
 """

@@ -19,7 +19,7 @@ Execute = Callable[[LoweredProgram, RunOptions], EngineRun]
 
 
 TRANSFORMER_EVERY = 100
-"""Number of programs of which one is a transformer's."""
+"""One in so many programs is a transformer."""
 
 
 def rows(programs: int, seed: int) -> Iterator[Row]:

@@ -41,8 +41,8 @@ class AchievedRates(Strict):
     gemm_fp8_fraction: Sourced[Share] | None = None
     """Best tiles of GEMMs in fp8, of its peak; by default `gemm_fraction`."""
     sustained_fraction: Sourced[Share] | None = None
-    """Clock of the tensor cores when kernels follow each other without pause, over that of a benchmark of one kernel:
-    the power limit lowers it. By default 1."""
+    """Rate of tensor cores in a training run, divided by their rate in a benchmark of one kernel; the power limit
+    lowers the clock. By default 1."""
 
     def gemm_fraction_in(self, precision: str) -> Sourced[Share]:
         """The fraction of the peak that the best tiles reach in a precision."""

@@ -61,7 +61,7 @@ FITS = {"dlrm": (1, ["workload.rows_scaling=fit"]), "convnet": (2, []), "transfo
 
 
 def least_ranks(resolved: ResolvedScenario) -> int:
-    """Ranks that hold one copy of the model: those of a transformer's tensor, pipeline and context groups."""
+    """Ranks that hold one copy of the model: tensor, pipeline and context groups of a transformer."""
     if not isinstance(resolved.scenario, TransformerScenario):
         return 1
     return settings_of(resolved).sizes.replica

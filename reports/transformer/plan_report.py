@@ -24,7 +24,7 @@ from scenarios.transformer.plan_study import TransformerPlanStudy
 from scenarios.transformer.search import DivisionFound
 
 MOST_REFUSED = 500
-"""Divisions without room in the table of the page, those that lack least first."""
+"""Largest number of divisions that do not fit in the table of the page; the nearest to fitting come first."""
 
 
 def render_plan(study: TransformerPlanStudy, version: str) -> str:
@@ -90,7 +90,7 @@ def _sections(study: TransformerPlanStudy) -> tuple[PageSection, ...]:
     ]
     if study.refused:
         title = f"Divisions without room ({len(study.refused):,})"
-        cut = "" if len(study.refused) <= MOST_REFUSED else f" The {MOST_REFUSED} that lack least are listed."
+        cut = "" if len(study.refused) <= MOST_REFUSED else f" The {MOST_REFUSED} nearest to fitting are listed."
         lede = f"They might be faster than the fastest that fits, by their kernels and exchanges alone.{cut}"
         found.append(PageSection("refused", title, "Divisions without room", lede, _refused(study)))
     return tuple(found)

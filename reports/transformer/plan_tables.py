@@ -1,4 +1,4 @@
-"""Divisions of a transformer as the command line prints them: those that were simulated, and those that do not fit."""
+"""Tables on the terminal: simulated divisions of a transformer, and divisions that do not fit."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from scenarios.transformer.plan_study import TransformerPlanStudy
 from scenarios.transformer.search import DivisionFound
 
 MOST_REFUSED = 8
-"""Divisions that do not fit and are printed: those that lack least memory."""
+"""Largest number of divisions that do not fit in the table; the nearest to fitting are printed."""
 
 SIZES = ("tensor", "pipeline", "context", "data")
 HEAD = (*SIZES, "virtual", "micro-batches", "sharding", "recompute")
@@ -112,10 +112,10 @@ def simulated_table(study: TransformerPlanStudy) -> TextTable:
 
 
 def refused_table(study: TransformerPlanStudy) -> TextTable:
-    """A row for each of the divisions that do not fit and lack least."""
+    """A row for each division that does not fit, the nearest to fitting first."""
     shown = study.refused[:MOST_REFUSED]
     of = f", {len(shown)} of {len(study.refused):,}" if len(shown) < len(study.refused) else ""
-    made = TextTable(title=f"divisions without room that might be faster{of}; those that lack least")
+    made = TextTable(title=f"divisions without room that might be faster{of}; the nearest to fitting")
     made.numbers(*HEAD[:6]).words(*HEAD[6:]).numbers("memory").words("why it does not fit")
     for found in shown:
         made.add_row(*cells(found), format_quantity(found.memory_bytes, "bytes"), excess_in_words(found))

@@ -154,7 +154,7 @@ class TransformerFamily:
         return TRANSFORMERS[name_or_path]
 
     def read_model(self, document: Document, *, prefix: KeyPath) -> Transformer:
-        """A transformer whose sizes stand in the scenario."""
+        """A transformer with its sizes written in the scenario."""
         return validate(Transformer, document, prefix=prefix)
 
     def backend(self, scenario: TransformerScenario) -> Backend | None:  # noqa: ARG002 - an interface

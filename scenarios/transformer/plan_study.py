@@ -1,4 +1,4 @@
-"""The fastest division of a transformer among its ranks, and those that it was compared with."""
+"""The fastest division of a transformer among its ranks, and the divisions it was compared with."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ class TransformerPlanStudy:
     Attributes:
         resolved: the scenario with that division.
         simulated: divisions that were run, fastest first.
-        refused: divisions that do not fit, those that lack least first.
+        refused: divisions that do not fit, the nearest to fitting first.
         capacity_bytes: usable device memory of a rank.
         count: number of divisions that model, batch and ranks allow.
-        slower: number of those not simulated because none of them can be faster.
-        left: number of those not simulated because `most` were.
+        slower: number of divisions that are not simulated because none of them can be faster.
+        left: number of divisions that are not simulated because `most` were.
         most: limit of simulations.
     """
 
@@ -126,7 +126,7 @@ def study_divisions(
 
 
 def _nothing_fits(search: DivisionSearch) -> Exception:
-    """The error of a job of which no division fits."""
+    """The error of a job that fits under no division."""
     nearest = min(search.refused, key=lambda found: found.excess_bytes)
     there = with_changes(search.resolved, nearest.settings)
     memory = memory_of(there, settings_of_resolved(there))

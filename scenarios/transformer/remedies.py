@@ -89,7 +89,7 @@ def _values(settings: TransformerSettings) -> Iterator[list[str]]:
 
 
 def _divided_otherwise(resolved: TransformerResolved, before: tuple[str, ...], note: str = "") -> list[DivisionRemedy]:
-    """The division with the least time of those that fit."""
+    """The fastest division that fits."""
     search = DivisionSearch(resolved, settings_of_resolved(resolved), machine_of(resolved))
     found = next((found for found in search.in_order() if found.fits), None)
     if found is None:

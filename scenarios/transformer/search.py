@@ -197,7 +197,7 @@ def simulated(resolved: TransformerResolved, found: DivisionFound) -> dict[str, 
 
 
 def settings_in_words(settings: TransformerSettings, resolved: TransformerResolved) -> tuple[str, ...]:
-    """``KEY=VALUE`` settings that give a scenario these sizes; those that it has already are left out."""
+    """``KEY=VALUE`` settings that give a scenario these sizes, without the ones it has already."""
     section, sizes, whole = resolved.scenario.workload, settings.sizes, {"data", "shard_size"}
     found = [
         f"workload.parallel.{key}={getattr(sizes, key)}"

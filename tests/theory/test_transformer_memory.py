@@ -100,7 +100,7 @@ def test_a_tensor_group_divides_weights_and_activations():
 
 
 def test_a_context_group_divides_activations_only():
-    """Its ranks have all weights and sum their gradients, as those of a data group do."""
+    """Ranks hold all weights and sum their gradients, as ranks of a data group do."""
     whole, quarter = (items(ParallelSizes(context=context)) for context in (1, 4))
     for name in ("weights", "gradients", "optimizer state"):
         assert quarter[name] == whole[name], name

@@ -254,7 +254,7 @@ def test_a_serial_update_of_rows_bounds_by_computation_and_widens_the_interval()
 
 
 def behind_gemms(gpu: str, precision: str, **kernels_s: float) -> dict[str, Constant]:
-    """Constants of GEMMs on a GPU, by key, that stand for a part of their time."""
+    """Constants behind the time of GEMMs on a GPU, by key."""
     known = load_cluster("dgx_h100")
     cluster = known.model_copy(update={"node": known.node.model_copy(update={"gpu": load_gpu(gpu)})})
     usage = Usage((), {"Gemm": 1.0, **kernels_s}, precision)

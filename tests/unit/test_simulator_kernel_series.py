@@ -31,7 +31,7 @@ def test_a_series_takes_as_long_as_its_kernels():
 
 
 def at_clock(fraction: float) -> GpuModel:
-    """The GPU, whose tensor cores keep so much of their rate in training."""
+    """The GPU with another rate of its tensor cores in training."""
     rates = GPU.gpu.achieved
     known = rates.gemm_fraction.model_copy(update={"value": fraction})
     achieved = rates.model_copy(update={"sustained_fraction": known})

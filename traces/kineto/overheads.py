@@ -2,7 +2,7 @@
 
 Operators are the outermost of each thread that launches work: the main thread and that of autograd. The hooks of
 optimizers, which are annotations, count as operators. A call that waits for the device (``cudaStreamSynchronize``) is
-no overhead: what it takes is left out of the part that it stands in.
+no overhead: its time is left out of the part around it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from traces.kineto.reader import read_kineto
 
 PS_PER_S = 1e12
 HOOKS = ("Optimizer.step", "Optimizer.zero_grad")
-"""Annotations that stand for operators."""
+"""Annotations that count as operators."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +125,7 @@ class _Walk:
         return float(np.sum(events.end_ps[inside] - events.start_ps[inside])) / PS_PER_S if inside else 0.0
 
     def _operator(self, row: int) -> int | None:
-        """The outermost operator, or the hook, that a call stands in."""
+        """The outermost operator, or the hook, around a call."""
         found = None
         while (row := self._parent[row]) >= 0:
             hook = self._events.kind[row] == EventKind.ANNOTATION and self._events.name_of(row).startswith(HOOKS)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
 
 from simulator.operators import CollectiveCall, CollectiveOp
 from workloads.transformer.kernels import (
@@ -17,8 +16,6 @@ from workloads.transformer.kernels import (
     layer_forward,
 )
 from workloads.transformer.settings import TransformerSettings
-
-PartKind: TypeAlias = Literal["embedding", "layer", "head"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from simulator.program import TaskGraph
 from tests.transformer_jobs import MODEL, calls, job, span_s
 from workloads.transformer.catalog import TRANSFORMERS
 from workloads.transformer.iteration import iteration_graph
+from workloads.transformer.kernels import layer_forward
 from workloads.transformer.parts import parts_of, stage_parts
 from workloads.transformer.settings import ParallelSizes
 
@@ -215,3 +216,20 @@ def test_the_first_kernel_waits_for_the_launches_of_one_layer_at_most():
     (program,) = iteration_graph(job(ParallelSizes(data=2))).programs
     most = max(work.launches for work in program.work if isinstance(work, HostWork))
     assert most < 60
+
+
+@pytest.mark.parametrize("tensor", [1, 8])
+def test_inputs_in_fp8_are_cast_before_they_are_gathered(tensor):
+    """Two bytes read and two written an element; of gathered inputs a rank casts a t-th and transposes the whole."""
+    settings = job(ParallelSizes(tensor=tensor), precision="fp8", compiled=True)
+    plain = replace(settings, precision="bf16")
+    moved = [
+        sum(count * (kernel.read_bytes + kernel.write_bytes) for count, kernel in layer_forward(each).first)
+        for each in (settings, plain)
+    ]
+    model, tokens = MODEL, settings.tokens
+    gathered = 2 * tokens * model.hidden  # of attention and of the feed-forward network
+    divided = tokens * (model.query_width + model.ffn) / tensor
+    weights = model.counts.layer_matrices / tensor
+    each = 4 if tensor == 1 else 3 / tensor + 2
+    assert moved[0] - moved[1] == pytest.approx(each * gathered + 4 * (divided + weights), rel=1e-9)

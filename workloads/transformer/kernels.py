@@ -168,15 +168,22 @@ def _linears(settings: TransformerSettings) -> list[Gemm]:
 def _casts(products: Sequence[Gemm], settings: TransformerSettings, *, backward: bool = False) -> Iterator[Counted]:
     """Casts of linear layers in fp8: inputs and weights, or gradients of outputs, each also transposed.
 
-    The largest number of a tensor, which scales it, takes a pass of its own unless that is fused.
+    The largest number of a tensor, which scales it, takes a pass of its own unless that is fused. A tensor of the
+    model's width is cast before the tensor group gathers it, and transposed after.
     """
     if settings.precision != "fp8":
         return
+    width, tokens = settings.model.hidden, settings.tokens
     for g in products:
-        for elements in (g.m * g.n,) if backward else (g.m * g.k, g.k * g.n):
+        activations = g.n if backward else g.k
+        tensors = [(float(g.m * activations), activations == width and g.m == tokens)]
+        tensors += [] if backward else [(float(g.k * g.n), False)]
+        for whole, gathered in tensors:
+            own = whole * settings.own_tokens / tokens if gathered else whole
             if not settings.compiled:
-                yield 1, Elementwise(2.0 * float(elements), 0.0)
-            yield 1, Elementwise(2.0 * float(elements), 2.0 * float(elements))
+                yield 1, Elementwise(2.0 * own, 0.0)
+            later = whole if own < whole else 0.0  # bytes read again to transpose what was gathered
+            yield 1, Elementwise(2.0 * own + later, own + whole)
 
 
 def attention_forward(settings: TransformerSettings) -> Iterator[Counted]:

@@ -262,24 +262,28 @@ def test_unhashable_or_strange_field_names_do_not_disturb_strictness():
 @pytest.mark.parametrize(
     "text",
     [
-        pytest.param("a: [" + "1," * 5_000_000 + "]", id="a list"),
-        pytest.param("".join(f"k{i}: {{a: 1}}\n" for i in range(700_000)), id="mappings"),
-        pytest.param('{"a": [' + ", ".join('{"rows": 1000, "name": "x"}' for _ in range(350_000)) + "]}", id="JSON"),
+        pytest.param("a: [" + "1," * 300_000, id="a list"),
+        pytest.param("".join(f"k{i}: {{a: 1}}\n" for i in range(150_000)) + "a: [", id="mappings"),
+        pytest.param('{"a": [' + ", ".join('{"rows": 1000, "name": "x"}' for _ in range(100_000)) + "}", id="JSON"),
     ],
 )
-def test_ten_megabytes_of_values_are_refused_before_all_are_read(text):
-    began_s = time.process_time()
+def test_too_many_values_are_refused_before_all_are_read(text):
+    """The mistake at the end of each is not reached."""
     with pytest.raises(InputError, match="more than 250,000 values"):
         parse_yaml(text, Path("large.yaml"))
-    assert time.process_time() - began_s < 5.0, "2 s on an idle core"
 
 
 def test_a_file_full_of_mistakes_is_refused_soon():
+    """In a time that grows with the mistakes, not with their square."""
+
     class Empty(Strict):
         a: int = 1
 
-    document = parse_yaml("".join(f"key_{i}: {i}\n" for i in range(100_000)), Path("large.yaml"))
-    began_s = time.process_time()
-    with pytest.raises(InputError, match="unknown key"):
-        validate(Empty, document)
-    assert time.process_time() - began_s < 5.0
+    def spent_s(mistakes: int) -> float:
+        document = parse_yaml("".join(f"key_{i}: {i}\n" for i in range(mistakes)), Path("large.yaml"))
+        began_s = time.process_time()
+        with pytest.raises(InputError, match="unknown key"):
+            validate(Empty, document)
+        return time.process_time() - began_s
+
+    assert spent_s(80_000) < 10 * spent_s(20_000), "four times as much for four times as many"

@@ -1,0 +1,4 @@
+"""Queues in front of what an engine has timed: requests that wait for batches, jobs that wait for devices.
+
+Arrivals are drawn from a seed. Times come from outside, such as the iteration time of a run; nothing here knows tasks.
+"""

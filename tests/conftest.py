@@ -28,6 +28,7 @@ ONE_PROCESS = (
     "tests/browser/test_report_opens.py",
     "tests/cli/test_cli_calibrate_host.py",
     "tests/cli/test_cli_measure.py",
+    "tests/unit/test_scenarios_transformer_plan.py",
     "tests/unit/test_trainer_ranks.py",
     "tests/validation/test_framework_suites.py",
     "tests/validation/test_host_accuracy.py",

@@ -112,9 +112,35 @@ def _cyclic(local: IntArray, resources: IntArray, usage: FloatArray, left: Float
 
 
 def _distinct_columns(usage: FloatArray, capacity: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Resources that are used alike, once, in an order of their own: the numbers of resources must not decide."""
+    """Resources that can hold somebody back, each once, in an order of their own: their numbers must not decide."""
     distinct = np.unique(np.vstack([capacity, usage]), axis=1)
-    return distinct[1:], distinct[0]
+    usage, capacity = distinct[1:], distinct[0]
+    kept = np.unique(stand_ins(usage.T / np.maximum(capacity, np.finfo(float).tiny)[:, None]))
+    return usage[:, kept], capacity[kept]
+
+
+def stand_ins(columns: FloatArray, most_comparisons: float = np.inf) -> IntArray:
+    """The resource that stands for each ``[R]``: itself, or one that is always full when it is.
+
+    A resource is *dominated* by another one with the same users if all of them take at least as large a share of that
+    one. When it is full the other one is, and the shares are equal: it holds nobody back whom the other does not.
+
+    Args:
+        columns: share of what is left of each resource that each activity takes alone, 0 for no user ``[R, K]``.
+        most_comparisons: comparisons of numbers; resources that are left after so many stand for themselves.
+    """
+    found = np.arange(len(columns))
+    _, set_of = np.unique(columns > 0.0, axis=0, return_inverse=True)
+    # a dominated one comes after the one that dominates it, also where sums are rounded to the same number
+    order = np.lexsort((*-columns.T, -columns.sum(axis=1), set_of))
+    for group in np.split(order, np.flatnonzero(np.diff(set_of[order])) + 1):
+        rest = group
+        while len(rest) and most_comparisons > 0:
+            most_comparisons -= len(rest) * columns.shape[1]
+            free = (columns[rest] > columns[rest[0]]).any(axis=1)
+            found[rest[~free]] = rest[0]
+            rest = rest[free]
+    return found
 
 
 def _components(local: IntArray, resources: IntArray, activities: int, count: int) -> IntArray:
@@ -171,11 +197,19 @@ def _sweep(usage: FloatArray, capacity: FloatArray, level: FloatArray) -> FloatA
     """Each resource in turn filled as if the levels of the others held; resources that stay below capacity drop out."""
     level = level.copy()
     reach = _reach(usage, level)
+    holder = reach.argmin(axis=1)
+    least = reach[np.arange(len(usage)), holder]
     for resource in range(len(capacity)):
-        reach[:, resource] = np.inf
-        others = np.minimum(reach.min(axis=1), 1.0) * usage[:, resource]
-        level[resource] = _water_level(others, capacity[resource])
-        reach[:, resource] = _reach(usage[:, [resource]], level[[resource]])[:, 0]
+        users = np.flatnonzero(usage[:, resource])
+        reach[users, resource] = np.inf
+        freed = users[holder[users] == resource]
+        holder[freed] = reach[freed].argmin(axis=1)
+        least[freed] = reach[freed, holder[freed]]
+        shares = usage[users, resource]
+        level[resource] = _water_level(np.minimum(least[users], 1.0) * shares, capacity[resource])
+        reach[users, resource] = level[resource] / shares
+        held = users[reach[users, resource] < least[users]]
+        holder[held], least[held] = resource, reach[held, resource]
     return level
 
 

@@ -2,7 +2,7 @@
 
 In a cluster most resources are used alike: the 4,096 NIC ports under two global collectives are one constraint, not
 4,096. Resources that every phase, and background traffic, uses to the same share are merged into one *class*; fairness
-then works on classes.
+then works on classes. Classes that another one always fills before are left out (`simulator.engine.sharing.stand_ins`).
 """
 
 from __future__ import annotations
@@ -14,12 +14,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simulator.engine.controllers import RunAs
+from simulator.engine.members import run_begins, run_lengths
+from simulator.engine.sharing import stand_ins
 from simulator.lowered import Activity, LoweredProgram, Phase
 from simulator.operators import FloatArray
 from simulator.program import IntArray
 
 _GOLDEN_GAMMA = 0x9E3779B97F4A7C15  # increment of splitmix64
 _MASK_64 = (1 << 64) - 1
+MOST_COMPARISONS = 3e8
+"""Comparisons of shares for one table, 0.3 s; dominated classes that are not found by then cost nothing but time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,13 +94,53 @@ def build_usage(program: LoweredProgram) -> UsageTable:
         classes.append(class_of[phase.resources[keep]])
         usage.append(phase.usage[keep])
         ptr.append(ptr[-1] + len(classes[-1]))
-    return UsageTable(
+    whole = UsageTable(
         phases=compiled,
         ptr=np.array(ptr, dtype=np.int64),
         classes=np.concatenate(classes) if classes else np.zeros(0, dtype=np.int64),
         usage=np.concatenate(usage) if usage else np.zeros(0),
         class_count=len(first),
         class_of=class_of,
+    )
+    varying = [class_of[traffic.resources] for traffic in program.background]
+    return _without_dominated(whole, np.concatenate(varying) if varying else np.zeros(0, dtype=np.int64))
+
+
+def _without_dominated(table: UsageTable, varying: IntArray) -> UsageTable:
+    """A table without classes that are always full together with another one; ``varying`` ones stay."""
+    stands = np.arange(table.class_count)
+    row_of = np.repeat(np.arange(len(table.ptr) - 1), np.diff(table.ptr))
+    by_class = np.argsort(table.classes, kind="stable")
+    counts = np.bincount(table.classes, minlength=table.class_count)
+    begin = np.cumsum(counts) - counts
+    column = np.zeros(table.class_count, dtype=np.uint64)
+    np.add.at(column, table.classes, _mix(row_of.astype(np.uint64) + np.uint64(1)))
+    column[varying] = 0
+    _, set_of = np.unique(column, return_inverse=True)
+    order = np.argsort(set_of, kind="stable")
+    begins = run_begins(set_of[order])
+    comparisons = MOST_COMPARISONS
+    for at, size in zip(begins.tolist(), run_lengths(begins, len(order)).tolist(), strict=True):
+        same = order[at : at + size]
+        users = counts[same[0]]
+        if size == 1 or column[same[0]] == 0 or np.any(counts[same] != users):
+            continue
+        entries = by_class[begin[same][:, None] + np.arange(users)]
+        if np.all(row_of[entries] == row_of[entries[0]]):
+            stands[same] = same[stand_ins(table.usage[entries], comparisons)]
+            comparisons -= min(comparisons, entries.size * len(np.unique(stands[same])))
+    kept = stands == np.arange(table.class_count)
+    if kept.all():
+        return table
+    number = np.cumsum(kept) - 1
+    stays = kept[table.classes]
+    return replace(
+        table,
+        ptr=np.concatenate([[0], np.cumsum(stays)])[table.ptr],
+        classes=number[table.classes[stays]],
+        usage=table.usage[stays],
+        class_count=int(kept.sum()),
+        class_of=number[stands[table.class_of]],
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,7 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simulator.engine import RunOptions, bottleneck_fairness, run
-from simulator.lowered import Activity, ConstantDurations, LoweredGroup, LoweredProgram, phase
+from simulator.engine.sharing import stand_ins
+from simulator.engine.usage import build_usage
+from simulator.lowered import Activity, Background, ConstantDurations, LoweredGroup, LoweredProgram, Phase, phase
 from simulator.program import Stream
 
 TOLERANCE = 1e-9  # of a share; the linear system of a cycle is solved in floating point
@@ -125,3 +128,35 @@ def test_alone_the_duration_is_exact(work: int, start: int, usage: float) -> Non
     """Whatever its length, and though its resource is shared at another time, nothing is rounded."""
     activities = [Activity("A", (phase(7, work, [0], usage),)), Activity("B", (phase(0, 5, [0]),))]
     assert ends_ps(activities, [start + 10, 0]) == [start + 17 + work, 5]
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(st.dictionaries(st.integers(0, 4), _usage, min_size=1), min_size=1, max_size=6),
+    st.lists(st.tuples(st.integers(0, 4), st.sampled_from([0.3, 0.9, 1.0])), max_size=4),
+)
+def test_resources_that_another_one_always_fills_before_change_no_bit(
+    rows: list[dict[int, float]], weaker: list[tuple[int, float]]
+) -> None:
+    """Each weaker one has the users of a resource, who take that part of their shares."""
+    more = [
+        {**row, **{10 + n: row[of] * part for n, (of, part) in enumerate(weaker) if of in row}} for row in rows
+    ]  # fmt: skip
+    assert speeds_of(more).tolist() == speeds_of(rows).tolist()
+    table = np.array([[row.get(r, 0.0) for row in more] for r in sorted({r for row in more for r in row})])
+    stands = stand_ins(table)
+    assert np.array_equal(stands[stands], stands)
+    assert np.all((table <= table[stands]) & ((table > 0) == (table[stands] > 0)))
+
+
+def test_ports_under_uneven_collectives_become_the_few_that_can_be_full() -> None:
+    """Three calls over 1,000 ports, each with shares of its own: the ports that are left exceed all others."""
+    shares = np.random.default_rng(3).uniform(0.2, 1.0, (3, 1000))
+    activities = [Activity(str(n), (Phase(0, 10**6, np.arange(1000), row),)) for n, row in enumerate(shares)]
+    lowered = replace(program(activities, [0, 0, 0]), resource_count=1000)
+    table = build_usage(lowered)
+    kept = table.usage.reshape(3, -1)
+    assert kept.shape[1] == table.class_count < 100
+    assert np.all((shares[:, :, None] <= kept[:, None, :]).all(axis=0).any(axis=1))
+    busy = replace(lowered, background=(Background(np.arange(1000), 0.5),))
+    assert build_usage(busy).class_count == 1000

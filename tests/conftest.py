@@ -30,12 +30,17 @@ ONE_PROCESS = (
     "tests/cli/test_cli_measure.py",
     "tests/unit/test_scenarios_transformer_plan.py",
     "tests/unit/test_trainer_ranks.py",
-    "tests/validation/test_framework_suites.py",
     "tests/validation/test_host_accuracy.py",
+)
+"""Files whose tests share what takes long to set up."""
+
+SUITE_FILES = (
+    "tests/validation/test_cpu_cluster_suite.py",
+    "tests/validation/test_framework_suites.py",
     "tests/validation/test_intervals.py",
     "tests/validation/test_validation_suite.py",
 )
-"""Files whose tests share what takes long to set up."""
+"""Files whose tests look at the same suites (`tests.suite_runs`)."""
 
 ONE_PROCESS_EACH = ("tests/laws/test_bounds.py", "tests/laws/test_scenarios.py")
 """Files whose tests of one scenario, the first part of their names, share what takes long to set up."""
@@ -51,6 +56,8 @@ def pytest_xdist_make_scheduler(config, log):
             file, _, _ = nodeid.partition("::")
             if file in ONE_PROCESS_EACH:
                 return f"{file}::{nodeid.partition('[')[2].rstrip(']').partition('-')[0]}"
+            if file in SUITE_FILES:
+                return "suites"
             return file if file in ONE_PROCESS else nodeid
 
     return ByFileWhereShared(config, log)

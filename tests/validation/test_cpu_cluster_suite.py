@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from dlrmsim.verbs.validate import validate
+from tests.suite_runs import suite_run
 from validation.fits.framework_fit import calibration_of, fit_framework
 from validation.suites.predict import SuiteJob, inputs_of
 from validation.suites.suite import SUITES, load_suite
@@ -23,8 +23,7 @@ VOLUMES = {
 
 @pytest.fixture(scope="module")
 def cases():
-    [suite] = validate(["cpu_cluster_dlrm"]).to_dict()["suites"]
-    return {case["id"]: case for case in suite["cases"]}
+    return {case["id"]: case for case in suite_run("cpu_cluster_dlrm")["cases"]}
 
 
 @pytest.mark.skipif(not MEASURED.exists(), reason="the collection of measurements is not beside the project")

@@ -10,8 +10,8 @@ import pytest
 import yaml
 
 from dlrmsim.verbs.calibrate_frameworks import MOST_CONSTANTS, calibrate_frameworks
-from dlrmsim.verbs.validate import validate
 from scenarios.resolve import load_scenario
+from tests.suite_runs import suite_run
 from validation.fits.framework_fit import calibration_of
 from validation.suites.predict import SuiteJob
 from validation.suites.suite import load_suite
@@ -101,7 +101,7 @@ def test_the_fit_reproduces_the_shipped_constants(name: str, tmp_path: Path) -> 
 
 @pytest.fixture(scope="module")
 def suites() -> list[dict]:
-    return validate(SUITES, workers=2).to_dict()["suites"]
+    return [suite_run(name) for name in SUITES]
 
 
 def test_errors_are_what_the_docs_say(suites: list[dict]) -> None:

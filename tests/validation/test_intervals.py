@@ -4,20 +4,15 @@ from statistics import fmean, median
 
 import pytest
 
-from dlrmsim.workers import workers_map
 from scenarios.uncertainty.shipped import COLLECTIVE_GROUPS, JOB_GROUPS, shipped_quantiles
+from tests.suite_runs import suite_run
 from validation.suites.coverage import fitted_quantiles, inside, predicted_cases, suites_of_quantiles, widths
-from validation.suites.score import score
 from validation.suites.suite import load_suite
 
 
 def predicted(names):
-    scores = []
-    for name in names:
-        file, suite = load_suite(name)
-        only = suite.model_copy(update={"alternatives": (), "effects": (), "peers": ()})
-        scores.append(score(file, only, workers_map(None, None, len(only.cases))))
-    return [case for of_suite in predicted_cases(scores).values() for case in of_suite]
+    suites = [suite_run(name) for name in names]
+    return [case for of_suite in predicted_cases(suites).values() for case in of_suite]
 
 
 def of_kind(*, jobs):

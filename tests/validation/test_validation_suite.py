@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 
 import pytest
@@ -11,6 +10,7 @@ import yaml
 
 from dlrmsim.cli import main
 from inputs.errors import InputError
+from tests.suite_runs import suite_run
 from validation.suites.score import error_pct, statistics
 from validation.suites.suite import Band, Suite, load_suite
 
@@ -113,9 +113,7 @@ def test_an_unknown_metric_and_an_unknown_suite_are_named(tmp_path: Path, capsys
 
 @pytest.fixture(scope="module")
 def zionex() -> dict:
-    from dlrmsim.verbs.validate import validate
-
-    return validate(["zionex"], workers=min(2, os.cpu_count() or 1)).to_dict()["suites"][0]
+    return suite_run("zionex")
 
 
 def test_models_a_and_i_are_within_ten_per_cent(zionex: dict) -> None:

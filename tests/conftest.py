@@ -28,9 +28,11 @@ ONE_PROCESS = (
     "tests/browser/test_report_opens.py",
     "tests/cli/test_cli_calibrate_host.py",
     "tests/cli/test_cli_measure.py",
+    "tests/property/test_traces_round_trip.py",
     "tests/unit/test_scenarios_transformer_plan.py",
     "tests/unit/test_trainer_ranks.py",
     "tests/validation/test_host_accuracy.py",
+    "tests/validation/test_replays_of_public_traces.py",
 )
 """Files whose tests share what takes long to set up."""
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -119,6 +120,6 @@ def _held_s(jobs: ArrivingJobs, starts: NDArray[np.float64], edges: NDArray[np.f
     return np.array(
         [
             float((held * np.maximum(np.minimum(end, high) - np.maximum(begin, low), 0.0)).sum())
-            for low, high in zip(edges[:-1], edges[1:], strict=True)
+            for low, high in pairwise(edges.tolist())
         ]
     )

@@ -1,0 +1,109 @@
+"""Contents of a file of arriving jobs: a cluster, a rate of arrivals, and scenarios with weights."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, model_validator
+
+from inputs.model import Strict, problem
+from inputs.quantities import Quantity, RankCount
+from inputs.validate import validate
+from inputs.yaml_lines import Document, load_yaml
+from scenarios.arrivals.library import JOBS
+from scenarios.types import Seed
+
+MAX_KINDS = 16
+"""Kinds of jobs of a file at most: the search for sizes tries them in turn."""
+MAX_SIZES = 12
+"""Sizes of a kind at most, each a simulated run: 1, 2, 4, ... 2,048 nodes are 12."""
+
+
+class Deadline(Strict):
+    """Longest acceptable completion times, as fractions of the time at the smallest size; uniform over the jobs."""
+
+    low: Annotated[float, Field(gt=0, le=100)] = Field(description="the least of them")
+    high: Annotated[float, Field(gt=0, le=100)] = Field(description="the largest of them")
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Self:
+        if self.low > self.high:
+            raise problem(f"the range {self.low:g} to {self.high:g} is empty", expected="low <= high")
+        return self
+
+
+class WaitingQueue(Strict):
+    """Jobs that find too few free nodes wait, first come, first served."""
+
+    longest_wait: Annotated[float, Quantity("s", 1e-3)] | None = Field(
+        None, description="a job leaves after it; null: a job waits for as long as it takes"
+    )
+
+
+class ArrivingKind(Strict):
+    """A kind of job."""
+
+    scenario: str = Field(description="name, or path from this file's folder")
+    set: dict[str, Any] = Field(default_factory=dict, description="dotted keys changed in the scenario")
+    weight: Annotated[float, Field(ge=1e-6, le=1e6)] = Field(1.0, description="how often it arrives beside the others")
+    amount: Annotated[float, Field(ge=1, le=1e18)] | None = Field(
+        None, description="mean amount that a job trains, in the unit of its scenario's throughput, such as images"
+    )
+    iterations: Annotated[float, Field(ge=1, le=1e12)] | None = Field(
+        None, description="mean number of iterations instead of an amount"
+    )
+    length: Literal["fixed", "exponential"] = Field("fixed", description="law of the amount around its mean")
+    nodes: Annotated[tuple[RankCount, ...], Field(min_length=1, max_length=MAX_SIZES)] = Field(
+        description="sizes to choose from, ascending"
+    )
+    deadline: Deadline | None = Field(None, description="longest acceptable completion times; null: any is")
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if (self.amount is None) == (self.iterations is None):
+            raise problem("states how much a job trains twice or not at all", expected="one of amount and iterations")
+        for place, (size, before) in enumerate(zip(self.nodes[1:], self.nodes, strict=False), 1):
+            if size <= before:
+                raise problem("the sizes do not ascend", expected=f"more than {before}", key=f"nodes[{place}]")
+        return self
+
+
+class JobsFile(Strict):
+    """Jobs that arrive at a cluster."""
+
+    schema_version: Literal[1] = Field(1, alias="schema", description="version of this format")
+    title: str = Field("", description="one line for people")
+    cluster: str = Field(description="a shipped cluster or a file; it takes the place of each scenario's own")
+    nodes: RankCount = Field(description="nodes of the cluster that jobs share")
+    arrivals_per_hour: Annotated[float, Field(ge=1e-6, le=1e9)] = Field(
+        description="mean arrivals of all jobs together; Poisson"
+    )
+    seed: Seed = Field(0, description="seed of every draw")
+    simulated_jobs: Annotated[int, Field(ge=1_000, le=2_000_000)] = Field(
+        20_000, description="jobs that arrive in a simulation"
+    )
+    queue: WaitingQueue | None = Field(None, description="null: a job that finds too few free nodes is turned away")
+    jobs: Annotated[tuple[ArrivingKind, ...], Field(min_length=1, max_length=MAX_KINDS)] = Field(
+        description="kinds of jobs"
+    )
+
+    @model_validator(mode="after")
+    def _fit(self) -> Self:
+        for number, kind in enumerate(self.jobs):
+            for place, size in enumerate(kind.nodes):
+                if size > self.nodes:
+                    raise problem(
+                        "larger than the cluster", expected=f"1 to {self.nodes}", key=f"jobs[{number}].nodes[{place}]"
+                    )
+        return self
+
+
+def load_jobs(name_or_path: str | Path) -> tuple[Document, JobsFile]:
+    """The file of a name or path, and its content.
+
+    Raises:
+        InputError: there is none, or something in it is wrong.
+    """
+    document = load_yaml(JOBS.find(name_or_path))
+    return document, validate(JobsFile, document)

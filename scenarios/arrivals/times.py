@@ -1,0 +1,145 @@
+"""Times of arriving jobs at each size that they may have, from simulated runs with the batch of their scenario."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from inputs.errors import InfeasibleError, InputError
+from inputs.keys import KeyPath, parse_key
+from inputs.yaml_lines import Document
+from scenarios.arrivals.jobs_file import ArrivingKind, JobsFile
+from scenarios.family import family_of
+from scenarios.library import CATALOG
+from scenarios.mapping import Map
+from scenarios.progress import Progress, Silent
+from scenarios.resolve import load_scenario
+from scenarios.runner import simulation_of
+from scenarios.sweep_plan import SweepPlan, SweepPoint, plan_sweep
+
+
+@dataclass(frozen=True, slots=True)
+class TimedKind:
+    """A kind of job with its times.
+
+    Attributes:
+        name: name of its scenario, with a number where several kinds share it.
+        unit: unit of its amount, a plural noun.
+        amount: mean amount that a job trains.
+        run_s: mean seconds of a job by nodes, ascending; only sizes that run.
+        gaps: why a size does not run, by nodes.
+    """
+
+    name: str
+    unit: str
+    amount: float
+    run_s: Mapping[int, float]
+    gaps: Mapping[int, str]
+
+    @property
+    def smallest(self) -> int:
+        """Fewest nodes that it runs on."""
+        return min(self.run_s)
+
+
+def timed_kinds(document: Document, jobs: JobsFile, run_all: Map, progress: Progress | None = None) -> list[TimedKind]:
+    """Simulate each kind of job at each of its sizes.
+
+    Raises:
+        InputError: the cluster, a scenario or a changed key is wrong; with file, line and key.
+        InfeasibleError: a kind fits at none of its sizes.
+    """
+    progress = progress or Silent()
+    plans = [_plan(document, jobs, number) for number in range(len(jobs.jobs))]
+    points = [point for plan in plans for point in plan.points if not point.refusal]
+    found: dict[SweepPoint, Mapping[str, object]] = {}
+    progress.stage("simulating jobs at each size", 0, len(points))
+    for position, result in run_all(timed_point, points):
+        found[points[position]] = result
+        progress.stage("simulating jobs at each size", len(found), len(points))
+    names = [plan.base.name for plan in plans]
+    return [
+        _timed(kind, plan, found, _name(names, number))
+        for number, (kind, plan) in enumerate(zip(jobs.jobs, plans, strict=True))
+    ]
+
+
+def timed_point(point: SweepPoint) -> dict[str, object]:
+    """Throughput and iteration time of a size, or its ``message``: the reason why it does not run."""
+    try:
+        done = simulation_of(load_scenario(point.scenario, point.settings), Silent())
+    except (InfeasibleError, InputError) as error:
+        return {"message": str(error)}
+    time, amount = done.analysis.iteration, done.prepared.workload.headline.per_iteration
+    return {"throughput_per_s": time.throughput_per_s(amount), "per_iteration": amount}
+
+
+def _plan(document: Document, jobs: JobsFile, number: int) -> SweepPlan:
+    """The sizes of a kind of job as a sweep with strong scaling; errors have the place in the file of jobs."""
+    kind, place = jobs.jobs[number], ("jobs", number)
+    scenario = CATALOG.find(kind.scenario, origin=document, key=f"jobs[{number}].scenario")
+    taken = next((key for key in kind.set if parse_key(key)[0] in ("cluster", "nodes", "world_size")), None)
+    if taken is not None:
+        expected = "the cluster at the top of the file, and sizes under nodes"
+        raise document.error(
+            (*place, "set", taken), "arriving jobs share their cluster", given=taken, expected=expected
+        )
+    cluster = _cluster(document, jobs)
+    settings = [f"cluster={cluster}", *(f"{key}={json.dumps(value)}" for key, value in kind.set.items())]
+    try:
+        return plan_sweep(scenario, f"nodes={','.join(map(str, kind.nodes))}", "strong", settings)
+    except InputError as error:
+        raise _placed(document, (*place, "set"), kind, error) from None
+
+
+def _cluster(document: Document, jobs: JobsFile) -> str:
+    """The cluster as ``--set`` takes it: paths start at the file of jobs.
+
+    Raises:
+        InputError: there is none of this name.
+    """
+    from hardware_specs import CATALOGS
+
+    return str(CATALOGS["cluster"].find(jobs.cluster, origin=document, key="cluster"))
+
+
+def _placed(document: Document, place: KeyPath, kind: ArrivingKind, error: InputError) -> InputError:
+    """An error of a changed key with the place where the file of jobs states it; others stay as they are."""
+    for key in kind.set:
+        if str(error.file).startswith(f"--set {key}="):
+            return document.error(
+                (*place, key), error.message, given=error.given, expected=error.expected, nearest=error.nearest
+            )
+    return error
+
+
+def _name(names: Sequence[str], number: int) -> str:
+    """Name of a kind, with its number among kinds of the same scenario."""
+    same = [place for place, name in enumerate(names) if name == names[number]]
+    return names[number] if len(same) == 1 else f"{names[number]} ({same.index(number) + 1})"
+
+
+def _timed(
+    kind: ArrivingKind, plan: SweepPlan, found: Mapping[SweepPoint, Mapping[str, object]], name: str
+) -> TimedKind:
+    """Times of a kind at the sizes that run, and reasons of the others."""
+    rates: dict[int, tuple[float, float]] = {}
+    gaps: dict[int, str] = {}
+    for point in plan.points:
+        nodes, result = kind.nodes[point.place], found.get(point, {"message": point.refusal})
+        if "message" in result:
+            gaps[nodes] = str(result["message"])
+        else:
+            rates[nodes] = (_number(result["throughput_per_s"]), _number(result["per_iteration"]))
+    if not rates:
+        reasons = "\n".join(f"  {nodes} nodes: {reason.splitlines()[0]}" for nodes, reason in gaps.items())
+        raise InfeasibleError(f"{name} runs at none of its sizes:\n{reasons}")
+    batch = next(iter(rates.values()))[1]
+    amount = kind.amount if kind.amount is not None else (kind.iterations or 0.0) * batch
+    seconds = {nodes: amount / rate for nodes, (rate, _) in rates.items()}
+    return TimedKind(name, family_of(plan.base).unit, amount, seconds, gaps)
+
+
+def _number(value: object) -> float:
+    return float(value) if isinstance(value, int | float) else 0.0

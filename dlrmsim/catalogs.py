@@ -26,6 +26,7 @@ class FoundFile:
 def file_catalogs() -> dict[str, Catalog]:
     """Catalogues of shipped YAML files by plural kind; the order decides the meaning of a bare name."""
     from hardware_specs import CATALOGS
+    from scenarios.arrivals.library import JOBS
     from scenarios.library import CATALOG
     from validation.suites.suite import SUITES
     from workloads.dlrm.laws.reuse import REUSE
@@ -34,6 +35,7 @@ def file_catalogs() -> dict[str, Catalog]:
 
     return {
         "scenarios": CATALOG,
+        "jobs": JOBS,
         "clusters": CATALOGS["cluster"],
         "hosts": CATALOGS["host"],
         "models": MODELS,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib import import_module
 from importlib.resources import files
 from pathlib import Path
 
@@ -10,7 +11,17 @@ from pydantic import BaseModel
 
 from inputs.errors import InputError, nearest_name
 
-KINDS = ("scenario", "cluster", "model", "framework", "plan", "suite")
+_MODELS = {
+    "scenario": "",
+    "cluster": "hardware_specs:Cluster",
+    "model": "workloads.dlrm.model.model:DlrmModel",
+    "framework": "workloads.graph.framework:Framework",
+    "plan": "workloads.dlrm.sharding:PlanFile",
+    "suite": "validation.suites.suite:Suite",
+    "jobs": "scenarios.arrivals.jobs_file:JobsFile",
+}
+"""Module and class of the pydantic model of each kind of file; scenarios have one for all kinds of workload."""
+KINDS = tuple(_MODELS)
 
 
 def json_schema(kind: str) -> Mapping[str, object]:
@@ -31,25 +42,9 @@ def _model(kind: str) -> type[BaseModel]:
         from scenarios.every_kind import scenario_of_every_kind
 
         return scenario_of_every_kind()
-    if kind == "cluster":
-        from hardware_specs import Cluster
-
-        return Cluster
-    if kind == "framework":
-        from workloads.graph.framework import Framework
-
-        return Framework
-    if kind == "plan":
-        from workloads.dlrm.sharding import PlanFile
-
-        return PlanFile
-    if kind == "suite":
-        from validation.suites.suite import Suite
-
-        return Suite
-    from workloads.dlrm.model.model import DlrmModel
-
-    return DlrmModel
+    module, _, name = _MODELS[kind].partition(":")
+    found: type[BaseModel] = getattr(import_module(module), name)
+    return found
 
 
 MODEL_FILE, TABLES_FILE = "model.yaml", "tables.csv"

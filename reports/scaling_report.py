@@ -8,7 +8,7 @@ from typing import Any
 from reports.markup import Cell, Markup, PageSection, TableRow, number, table, terms
 from reports.numbers import percent, rate_in_words, seconds, singular, usd
 from reports.page import assemble
-from reports.scaling_study import ScalingPoint, ScalingStudy, fastest
+from reports.scaling_study import ObjectiveCurve, ScalingPoint, ScalingStudy, fastest
 from reports.scaling_words import findings, headline, kept, rate, tiles
 from reports.sections.provenance import warnings_section
 from reports.size_notes import DOUBTFUL
@@ -42,7 +42,9 @@ def scaling_sections(study: ScalingStudy) -> tuple[PageSection, ...]:
     several, sized, rank = len(study.lines) > 1, not study.over, singular(study.rank_name)
     ideal = f"Dotted: as if every {rank} trained as fast as at the smallest size. " if sized and not several else ""
     cross = "Crosses: no result; they name the reason. " * (several and len(study.results) < len(study.points))
-    shown = [
+    curve = study.objective
+    shown = [] if curve is None else [_chart("objective", curve.title, "Each size that ran, by the objective.")]
+    shown += [
         _chart("throughput", "Throughput", f"{ideal}{cross}{_BAND} {_HOLLOW}" if study.numeric else f"{cross}{_BARS}")
     ]
     first = "the first point of the line that ran" if several else "the smallest size that ran"
@@ -97,8 +99,15 @@ def _payload(study: ScalingStudy) -> dict[str, Any]:
         "numeric": study.numeric,
         "unit": study.unit,
         "rank_name": study.rank_name,
+        "marks": [{"place": place, "words": words} for place, words in study.marks.items()],
+        "objective": None if study.objective is None else _curve(study.objective),
         "lines": [{"name": line, "points": _points(alone)} for line, alone in study.by_line.items()],
     }
+
+
+def _curve(curve: ObjectiveCurve) -> dict[str, Any]:
+    places = [{"place": place, "value": value} for place, value in curve.values.items()]
+    return {"unit": curve.unit, "places": places}
 
 
 def _points(study: ScalingStudy) -> list[dict[str, Any]]:

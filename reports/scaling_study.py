@@ -73,6 +73,21 @@ class ScalingPoint:
 
 
 @dataclass(frozen=True, slots=True)
+class ObjectiveCurve:
+    """Values of a quantity, by which one of the points is the best.
+
+    Attributes:
+        title: its name, with the direction in which it is better.
+        unit: unit of its values.
+        values: by place on the axis; points without a result are left out.
+    """
+
+    title: str
+    unit: str
+    values: Mapping[float, float]
+
+
+@dataclass(frozen=True, slots=True)
 class ScalingStudy:
     """Results of a sweep.
 
@@ -90,6 +105,9 @@ class ScalingStudy:
         lines: names of the lines, in order; a sweep of one key has one line without a name.
         beside: short names of the keys that make lines.
         rank_name: plural noun of the devices that hold a rank each.
+        claims: sentences that stand in front of those of the page, the first in place of its headline.
+        marks: words on the throughput at places of the axis, such as ``knee``.
+        objective: values of another quantity along the axis; None: throughput is all.
     """
 
     name: str
@@ -105,6 +123,9 @@ class ScalingStudy:
     lines: Sequence[str] = ("",)
     beside: Sequence[str] = ()
     rank_name: str = "GPUs"
+    claims: Sequence[str] = ()
+    marks: Mapping[float, str] = field(default_factory=dict)
+    objective: ObjectiveCurve | None = None
 
     @property
     def axis(self) -> str:

@@ -22,8 +22,10 @@ def kept(study: ScalingStudy) -> str:
 
 
 def headline(study: ScalingStudy) -> Markup:
-    """The fastest point, the last one, and the efficiency; with several lines the fastest line."""
+    """The fastest point, the last one, and the efficiency; with several lines the fastest line. A claim goes first."""
     what, results = _what(study), study.results
+    if study.claims:
+        return Markup(escape(study.claims[0]))
     if not results:
         noun = "points" if study.over or len(study.lines) > 1 else "sizes"
         return Markup(f"{escape(what)}: none of {counted(len(study.points), noun)} ran.")
@@ -80,7 +82,7 @@ def _speed(point: ScalingPoint, study: ScalingStudy) -> str:
 
 def findings(study: ScalingStudy) -> tuple[Markup, ...]:
     """The fastest line and the bound along the axis, warnings on much of the time, and points that did not run."""
-    several, sentences = len(study.lines) > 1, []
+    several, sentences = len(study.lines) > 1, [Markup(escape(claim)) for claim in study.claims[1:]]
     if several and study.results:
         sentences.append(Markup(escape(_winners(study))))
     for line, alone in study.by_line.items():

@@ -1,31 +1,114 @@
-"""``dlrmsim advise``: print settings that may make a job faster or, where it does not fit, make it fit."""
+"""``dlrmsim advise``: print settings that help a job, its best number of devices, or that of arriving jobs."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
-from dlrmsim.cli.options import AsJson, Scenario, Settings
+import typer
+
+from dlrmsim.cli.options import AsJson, Fresh, Settings, Workers, say_taken_over
+from dlrmsim.cli.sweep import ScalingChoice
 
 if TYPE_CHECKING:  # loaded by the command
-    from dlrmsim.verbs.advise import AdviseResult
+    from rich.console import Console
+
     from reports.text_table import TextTable
+    from scenarios.advice import Advice
+    from scenarios.arrivals.study import ArrivalAdvice
+    from scenarios.size_advice import SizeAdvice
 
 
-def advise(scenario: Scenario, *, settings: Settings = None, as_json: AsJson = False) -> None:
-    """Try settings that may make a job faster, or make it fit; print what each saves.
+def advise(
+    what: Annotated[
+        str, typer.Argument(help="A shipped scenario or a YAML file; with --arrivals one of jobs (see `list jobs`).")
+    ],
+    *,
+    over: Annotated[
+        str | None, typer.Option("--over", metavar="nodes=LIST", help="Sizes to simulate, e.g. nodes=1,2,4,...,64.")
+    ] = None,
+    objective: Annotated[
+        str | None, typer.Option("--objective", help="throughput_per_gpu (default), cost or time_to_target.")
+    ] = None,
+    target: Annotated[
+        float | None, typer.Option("--target", help="Amount to train, e.g. 4e9 samples: for time_to_target.")
+    ] = None,
+    scaling: Annotated[
+        ScalingChoice | None,
+        typer.Option("--scaling", help="weak (default) keeps the local batch, strong the global one."),
+    ] = None,
+    arrivals: Annotated[
+        bool, typer.Option("--arrivals", help="Simulate a cluster where jobs arrive, and choose their nodes.")
+    ] = False,
+    settings: Settings = None,
+    workers: Workers = None,
+    out: Annotated[Path | None, typer.Option("--out", help="Write sizes.html and advice.json.")] = None,
+    fresh: Fresh = False,
+    as_json: AsJson = False,
+) -> None:
+    """Try settings that may make a job faster, or make it fit; or choose its number of devices.
 
-    Exit code 3: the job does not fit, and nothing that was tried helps.
+    dlrmsim advise pacml_vgg16 --over nodes=1,2,4,...,64 --scaling strong
+
+    dlrmsim advise pacml_five_networks --arrivals
+
+    Exit code 3: the job does not fit, and nothing that was tried helps; or a queue grows without bound.
     """
     import dlrmsim
     from dlrmsim.cli.printing import print_json, text_console
     from dlrmsim.cli.progress import progress_display
 
     with progress_display() as progress:
-        found = dlrmsim.advise(scenario, settings=settings or (), progress=progress)
+        found = dlrmsim.advise(
+            what,
+            over=over,
+            objective=objective,
+            target=target,
+            scaling=None if scaling is None else scaling.value,
+            arrivals=arrivals,
+            settings=settings or (),
+            workers=workers,
+            out=out,
+            fresh=fresh,
+            progress=progress,
+        )
+    say_taken_over(found.taken_over)
     if as_json:
         print_json(found.to_dict())
         return
     console = text_console()
+    for sentence in found.sentences:
+        console.print(sentence, markup=False, highlight=False)
+    if found.tried is not None:
+        _print_tried(console, found.tried)
+    if found.sizes is not None:
+        _print_sizes(console, found.sizes)
+    if found.arrivals is not None:
+        _print_arrivals(console, found.arrivals)
+    if found.folder is not None:
+        console.print(f"  page  {found.folder / 'sizes.html'}", soft_wrap=True)
+
+
+def _print_sizes(console: Console, found: SizeAdvice) -> None:
+    """The sizes that ran, and the others with their reason."""
+    from reports.size_words import size_gaps, size_table
+
+    console.print(size_table(found))
+    for words in size_gaps(found):
+        console.print(f"  gap  {words}", markup=False, highlight=False)
+
+
+def _print_arrivals(console: Console, found: ArrivalAdvice) -> None:
+    """Times of the jobs, the choices, and warnings."""
+    from reports.arrival_words import arrival_warnings, choices_table, kinds_table
+
+    console.print(kinds_table(found), choices_table(found), sep="\n")
+    for words in arrival_warnings(found):
+        console.print(f"  warning  {words}", markup=False, highlight=False)
+
+
+def _print_tried(console: Console, found: Advice) -> None:
+    """Settings that were tried, or with which the job fits."""
     if found.bound is None or found.levers is None:
         console.print(found.refusal, markup=False, highlight=False)
         console.print(_remedies(found))
@@ -36,7 +119,7 @@ def advise(scenario: Scenario, *, settings: Settings = None, as_json: AsJson = F
         console.print(f"  note  {words}", markup=False, highlight=False)
 
 
-def _levers(found: AdviseResult) -> TextTable:
+def _levers(found: Advice) -> TextTable:
     """A row for each setting that was tried, the best first."""
     from reports.numbers import percent, seconds
     from reports.text_table import TextTable
@@ -49,7 +132,7 @@ def _levers(found: AdviseResult) -> TextTable:
     return made
 
 
-def _remedies(found: AdviseResult) -> TextTable:
+def _remedies(found: Advice) -> TextTable:
     """A row for each remedy, the fastest for a rank first."""
     from reports.numbers import seconds
     from reports.text_table import TextTable

@@ -8,7 +8,7 @@ import typer
 
 
 def schema(
-    kind: Annotated[str, typer.Argument(help="scenario, cluster, model, framework or plan")],
+    kind: Annotated[str, typer.Argument(help="scenario, cluster, model, framework, plan, suite or jobs")],
 ) -> None:
     """Print the JSON Schema of a file format."""
     import dlrmsim

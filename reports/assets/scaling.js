@@ -137,8 +137,23 @@
   function throughputChart() {
     const made = lines("throughput", 1, `<b>%{y:.3s} ${study.unit}/s</b>`, rates());
     if (!several) made.traces[0].name = "simulated";
-    return { traces: [...study.lines.flatMap(band), ...(several || study.over ? [] : [ideal(all)]), ...made.traces],
-      layout: { ...made.layout, showlegend: several || !study.over } };
+    return marked({ traces: [...study.lines.flatMap(band), ...(several || study.over ? [] : [ideal(all)]), ...made.traces],
+      layout: { ...made.layout, showlegend: several || !study.over } });
+  }
+
+  /** Dotted vertical lines with words at the marked places; the words of one do not cover those of the next. */
+  function marked({ traces, layout }) {
+    const shapes = study.marks.map((mark) => ({ type: "line", xref: "x", yref: "paper", x0: at(mark), x1: at(mark), y0: 0, y1: 1, layer: "below",
+      line: { width: 1.5, dash: "dot", color: theme.color("ink-soft") } }));
+    const annotations = study.marks.map((mark, i) => ({ xref: "x", yref: "paper", x: at(mark), y: 0.06 + 0.1 * i, text: mark.words, showarrow: false,
+      bgcolor: theme.color("page"), font: { size: 12.5, color: theme.color("ink") } }));
+    return { traces, layout: { ...layout, shapes: [...(layout.shapes ?? []), ...shapes], annotations: [...(layout.annotations ?? []), ...annotations] } };
+  }
+
+  function objectiveChart() {
+    const values = new Map(study.objective.places.map((spot) => [spot.place, spot.value]));
+    const made = trace("objective", "accent", all, { y: all.map((p) => values.get(p.place) ?? null), hovertemplate: `%{customdata}<br><b>%{y:.3s} ${study.objective.unit}</b><extra></extra>` });
+    return marked({ traces: [made], layout: { height: 300, ...gaps(all), yaxis: { title: study.objective.unit, rangemode: "tozero", exponentformat: "SI" }, showlegend: false } });
   }
 
   function efficiencyChart() {
@@ -178,6 +193,7 @@
   function start() {
     theme.start();
     dlrmsim.tables.start();
+    if (study.objective) charts.draw("objective-chart", objectiveChart);
     charts.draw("throughput-chart", throughputChart);
     charts.draw("efficiency-chart", efficiencyChart);
     charts.draw("speedup-chart", speedupChart);

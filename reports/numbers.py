@@ -16,7 +16,8 @@ def long_time(value: float) -> str:
     """A duration of a job: ``4.64 h``; below two minutes as `seconds`."""
     for factor, unit in ((86400.0, "d"), (3600.0, "h"), (60.0, "min")):
         if value >= 2 * factor:
-            return f"{value / factor:#,.3g} {unit}" if value < 999.5 * factor else f"{value / factor:,.0f} {unit}"
+            number = value / factor
+            return f"{_three_digits(number) if number < 999.5 else f'{number:,.0f}'} {unit}"
     return seconds(value)
 
 

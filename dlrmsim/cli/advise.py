@@ -21,7 +21,11 @@ if TYPE_CHECKING:  # loaded by the command
 
 def advise(
     what: Annotated[
-        str, typer.Argument(help="A shipped scenario or a YAML file; with --arrivals one of jobs (see `list jobs`).")
+        str,
+        typer.Argument(
+            metavar="SCENARIO|JOBS",
+            help="A shipped scenario or a YAML file; with --arrivals one of jobs (see `list jobs`).",
+        ),
     ],
     *,
     over: Annotated[

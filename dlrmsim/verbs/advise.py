@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,9 @@ from reports.scaling_report import render_scaling
 from reports.size_words import size_sentences, with_size_advice
 from scenarios import advice
 from scenarios.advice import Advice
+from scenarios.arrivals.jobs_file import MAX_KINDS, MAX_SIZES
 from scenarios.arrivals.study import ArrivalAdvice, advise_arrivals
+from scenarios.arrivals.times import TimedSize
 from scenarios.progress import Progress, Silent
 from scenarios.resolved import ResolvedScenario
 from scenarios.size_advice import OBJECTIVES, SizeAdvice, check_objective, size_advice
@@ -96,20 +98,26 @@ def advise(
     """
     size_options = {"--objective": objective, "--target": target, "--scaling": scaling, "--out": out}
     if over is None:
-        _without_effect("without --over", size_options | {"--fresh": fresh or None})
+        _without_effect("without --over", size_options)
     if arrivals:
         _without_effect("with --arrivals", {"--over": over, "--set": settings[0] if settings else None})
-        run_all = workers_map(None, workers, MOST_AT_ONCE)
-        return AdviseResult(arrivals=advise_arrivals(_name_of(what, "--arrivals"), run_all, progress))
+        return _arrivals(_name_of(what, "--arrivals"), workers, progress, fresh=fresh)
     if over is not None:
         asked = _Asked(_name_of(what, "--over"), over, objective, target, scaling, tuple(settings))
         return _sizes(asked, workers, out, progress, fresh=fresh)
-    _without_effect("without --over or --arrivals", {"--workers": workers})
+    _without_effect("without --over or --arrivals", {"--workers": workers, "--fresh": fresh or None})
     return AdviseResult(advice.advise(scenario_of(what, settings), progress or Silent()))
 
 
-MOST_AT_ONCE = 64
-"""Worker processes at most that time arriving jobs: the number of runs is not known before the file is read."""
+def _arrivals(what: str | Path, workers: int | None, progress: Progress | None, *, fresh: bool) -> AdviseResult:
+    """Simulate the jobs of a file at each size, and the cluster with each choice of sizes."""
+    with kept_results(RUNS_FOLDER / f"advise-{Path(what).stem}", fresh=fresh) as kept:
+        run_all = kept.mapped(workers_map(None, workers, MAX_KINDS * MAX_SIZES), asdict, _timed_size)
+        return AdviseResult(arrivals=advise_arrivals(what, run_all, kept.shown(progress)), taken_over=kept.taken_over)
+
+
+def _timed_size(kept: Mapping[str, Any]) -> TimedSize:
+    return TimedSize(**kept)
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,6 +43,21 @@ class TimedKind:
         return min(self.run_s)
 
 
+@dataclass(frozen=True, slots=True)
+class TimedSize:
+    """Result of a kind of job at a size.
+
+    Attributes:
+        throughput_per_s: in the unit of its headline; 0 where it does not run.
+        per_iteration: amount of an iteration, in that unit.
+        reason: why it does not run; empty: it runs.
+    """
+
+    throughput_per_s: float = 0.0
+    per_iteration: float = 0.0
+    reason: str = ""
+
+
 def timed_kinds(document: Document, jobs: JobsFile, run_all: Map, progress: Progress | None = None) -> list[TimedKind]:
     """Simulate each kind of job at each of its sizes.
 
@@ -51,28 +66,49 @@ def timed_kinds(document: Document, jobs: JobsFile, run_all: Map, progress: Prog
         InfeasibleError: a kind fits at none of its sizes.
     """
     progress = progress or Silent()
-    plans = [_plan(document, jobs, number) for number in range(len(jobs.jobs))]
-    points = [point for plan in plans for point in plan.points if not point.refusal]
-    found: dict[SweepPoint, Mapping[str, object]] = {}
+    plans = size_plans(document, jobs)
+    points = points_of(plans)
+    found: dict[SweepPoint, TimedSize] = {}
     progress.stage("simulating jobs at each size", 0, len(points))
-    for position, result in run_all(timed_point, points):
+    for position, result in run_all(timed_size, points):
         found[points[position]] = result
         progress.stage("simulating jobs at each size", len(found), len(points))
+    return kinds_of(jobs, plans, found)
+
+
+def size_plans(document: Document, jobs: JobsFile) -> list[SweepPlan]:
+    """The sizes of each kind of job as a sweep with strong scaling.
+
+    Raises:
+        InputError: the cluster, a scenario or a changed key is wrong; with file, line and key.
+    """
+    return [_plan(document, jobs, number) for number in range(len(jobs.jobs))]
+
+
+def points_of(plans: Sequence[SweepPlan]) -> list[SweepPoint]:
+    """Different points of the plans that can be simulated."""
+    return list(dict.fromkeys(point for plan in plans for point in plan.points if not point.refusal))
+
+
+def kinds_of(jobs: JobsFile, plans: Sequence[SweepPlan], found: Mapping[SweepPoint, TimedSize]) -> list[TimedKind]:
+    """Kinds of jobs with their times.
+
+    Raises:
+        InfeasibleError: a kind fits at none of its sizes.
+    """
     names = [plan.base.name for plan in plans]
-    return [
-        _timed(kind, plan, found, _name(names, number))
-        for number, (kind, plan) in enumerate(zip(jobs.jobs, plans, strict=True))
-    ]
+    kinds = enumerate(zip(jobs.jobs, plans, strict=True))
+    return [_timed(kind, plan, found, _name(names, number)) for number, (kind, plan) in kinds]
 
 
-def timed_point(point: SweepPoint) -> dict[str, object]:
-    """Throughput and iteration time of a size, or its ``message``: the reason why it does not run."""
+def timed_size(point: SweepPoint) -> TimedSize:
+    """Simulate a kind of job at a size."""
     try:
         done = simulation_of(load_scenario(point.scenario, point.settings), Silent())
     except (InfeasibleError, InputError) as error:
-        return {"message": str(error)}
-    time, amount = done.analysis.iteration, done.prepared.workload.headline.per_iteration
-    return {"throughput_per_s": time.throughput_per_s(amount), "per_iteration": amount}
+        return TimedSize(reason=str(error))
+    amount = done.prepared.workload.headline.per_iteration
+    return TimedSize(done.analysis.iteration.throughput_per_s(amount), float(amount))
 
 
 def _plan(document: Document, jobs: JobsFile, number: int) -> SweepPlan:
@@ -120,26 +156,15 @@ def _name(names: Sequence[str], number: int) -> str:
     return names[number] if len(same) == 1 else f"{names[number]} ({same.index(number) + 1})"
 
 
-def _timed(
-    kind: ArrivingKind, plan: SweepPlan, found: Mapping[SweepPoint, Mapping[str, object]], name: str
-) -> TimedKind:
+def _timed(kind: ArrivingKind, plan: SweepPlan, found: Mapping[SweepPoint, TimedSize], name: str) -> TimedKind:
     """Times of a kind at the sizes that run, and reasons of the others."""
-    rates: dict[int, tuple[float, float]] = {}
-    gaps: dict[int, str] = {}
-    for point in plan.points:
-        nodes, result = kind.nodes[point.place], found.get(point, {"message": point.refusal})
-        if "message" in result:
-            gaps[nodes] = str(result["message"])
-        else:
-            rates[nodes] = (_number(result["throughput_per_s"]), _number(result["per_iteration"]))
-    if not rates:
+    results = {kind.nodes[point.place]: found.get(point) or TimedSize(reason=point.refusal) for point in plan.points}
+    ran = {nodes: result for nodes, result in results.items() if not result.reason}
+    gaps = {nodes: result.reason for nodes, result in results.items() if result.reason}
+    if not ran:
         reasons = "\n".join(f"  {nodes} nodes: {reason.splitlines()[0]}" for nodes, reason in gaps.items())
         raise InfeasibleError(f"{name} runs at none of its sizes:\n{reasons}")
-    batch = next(iter(rates.values()))[1]
+    batch = next(iter(ran.values())).per_iteration
     amount = kind.amount if kind.amount is not None else (kind.iterations or 0.0) * batch
-    seconds = {nodes: amount / rate for nodes, (rate, _) in rates.items()}
+    seconds = {nodes: amount / result.throughput_per_s for nodes, result in ran.items()}
     return TimedKind(name, family_of(plan.base).unit, amount, seconds, gaps)
-
-
-def _number(value: object) -> float:
-    return float(value) if isinstance(value, int | float) else 0.0

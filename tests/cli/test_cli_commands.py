@@ -160,7 +160,7 @@ def test_show_says_what_else_a_name_stands_for(capfd):
     assert capfd.readouterr().out == (ROOT / "hardware_specs/nodes/zionex.yaml").read_text()
 
 
-@pytest.mark.parametrize("kind", ["scenario", "cluster", "model", "framework", "plan"])
+@pytest.mark.parametrize("kind", ["scenario", "cluster", "model", "framework", "plan", "suite", "jobs"])
 def test_schema_prints_a_json_schema(capsys, kind):
     assert main(["schema", kind]) == 0
     found = json.loads(capsys.readouterr().out)

@@ -26,6 +26,17 @@ REFUSED: dict[tuple[str, str], list[list[str]]] = {
         ["tf_resnet50", "--over", "nodes=1,2", "--over", "workload.images_per_rank=32,64", "--scaling", "strong"],
     ],
     ("sweep", "--remedies"): [["zionex_a_128", "--over", "nodes=16", "--json", "--remedies"]],
+    ("advise", "--over"): [["pacml_five_networks", "--arrivals", "--over", "nodes=1,2"]],
+    ("advise", "--set"): [["pacml_five_networks", "--arrivals", "--set", "nodes=2"]],
+    ("advise", "--objective"): [["pacml_vgg16", "--objective", "cost"]],
+    ("advise", "--target"): [
+        ["pacml_vgg16", "--target", "1e6"],
+        ["pacml_vgg16", "--over", "nodes=1,2", "--objective", "cost", "--target", "1e6"],
+    ],
+    ("advise", "--scaling"): [["pacml_five_networks", "--arrivals", "--scaling", "strong"]],
+    ("advise", "--out"): [["pacml_vgg16", "--out", "made"], ["pacml_five_networks", "--arrivals", "--out", "made"]],
+    ("advise", "--workers"): [["pacml_vgg16", "--workers", "2"]],
+    ("advise", "--fresh"): [["pacml_vgg16", "--fresh"]],
     ("plan", "--fresh"): [["zionex_a_128", "--fresh"]],
     ("collective", "--seed"): [
         ["dgx_h100", "--op", "all_reduce", "--ranks", "8", "--seed", "3"],
@@ -56,7 +67,7 @@ ALWAYS: dict[str, set[str]] = {
     "run": {"SCENARIO", "--set", "--check", "--json"},
     "sweep": {"SCENARIO", "--over", "--set", "--out", "--json", "--executor", "--fresh"},
     "solve": {"SCENARIO", "--key", "--between", "--throughput", "--set", "--json"},
-    "advise": {"SCENARIO", "--set", "--json"},
+    "advise": {"WHAT", "--arrivals", "--json"},
     "plan": {"SCENARIO", "--planner", "--set", "--compare", "--out", "--json"},
     "collective": {
         "CLUSTER", "--op", "--ranks", "--bytes", "--ranks-per-node", "--placement", "--algorithm", "--json", "--plot",

@@ -21,7 +21,7 @@ def test_a_claim_over_another_scenario_is_the_ratio_of_both_and_a_hit_or_a_miss(
     """The ratio follows from both runs; whether it is in the band is reported, not required."""
     file, suite = load_suite("paper_claims")
     case = next(case for case in suite.cases if case.id == "mud22_speedup_vs_cpu")
-    alone = suite.model_copy(update={"cases": (case,), "collective_ratios": ()})
+    alone = suite.model_copy(update={"cases": (case,), "collective_ratios": (), "arrivals": ()})
     (row,) = score(file, alone, one_after_the_other)["cases"]
     assert row["predicted"] == pytest.approx(rate("zionex_a_128") / rate("ps_async_a"))
     assert row["hit"] is (row["measured"]["low"] <= row["predicted"] <= row["measured"]["high"])

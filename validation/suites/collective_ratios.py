@@ -8,9 +8,9 @@ from hardware_specs import Cluster, load_cluster
 from hardware_specs.library import Backend
 from inputs.errors import InputError
 from scenarios.located import of_file
+from validation.suites.claim_rows import claim_row
 from validation.suites.collectives import MeasuredCollective, Predictor
-from validation.suites.errors import error_pct, hit_of
-from validation.suites.suite import Band, CollectiveRatio, Suite
+from validation.suites.suite import CollectiveRatio, Suite
 
 
 def ratio_case(suite: Suite, asked: CollectiveRatio) -> dict[str, Any]:
@@ -21,24 +21,8 @@ def ratio_case(suite: Suite, asked: CollectiveRatio) -> dict[str, Any]:
     """
     below, above = ((asked.cluster, asked.backend), (asked.over_cluster or asked.cluster, asked.over_backend))
     ratio = _seconds(asked, *above) / _seconds(asked, *below)
-    measured = asked.measured
     given = asked.model_dump(include={"cluster", "backend", "over_cluster", "over_backend"}, exclude_none=True)
-    inputs = {**given, **_row(asked).inputs, "metric": "time ratio", "grade": asked.grade}
-    return {
-        "id": asked.id,
-        "role": suite.role(inputs),
-        "grade": asked.grade,
-        **({"title": asked.title} if asked.title else {}),
-        "inputs": inputs,
-        "metric": "time ratio",
-        "unit": asked.unit,
-        "measured": measured.model_dump() if isinstance(measured, Band) else measured,
-        "predicted": ratio,
-        "error_pct": error_pct(ratio, measured),
-        **hit_of(ratio, measured),
-        "source": asked.source,
-        "warnings": [],
-    }
+    return claim_row(suite, asked, "time ratio", {**given, **_row(asked).inputs}, ratio)
 
 
 def _seconds(asked: CollectiveRatio, name: str, backend: Backend | None) -> float:

@@ -9,6 +9,7 @@ from typing import Any
 from scenarios.located import of_file
 from scenarios.mapping import Map
 from scenarios.progress import Progress
+from validation.suites.arrival_claims import arrival_case, planned_claim
 from validation.suites.collective_cases import collective_cases, groups_of
 from validation.suites.collective_ratios import ratio_case
 from validation.suites.configurations import by_configuration, statistics_of
@@ -46,7 +47,9 @@ def _score(file: Path, suite: Suite, run_all: Map, progress: Progress | None) ->
     ]
     timed = [row for asked in suite.collectives for row in collective_cases(file, suite, asked)]
     timed += [ratio_case(suite, asked) for asked in suite.collective_ratios]
-    predictions = predict(jobs, run_all, progress)
+    claims = [planned_claim(asked) for asked in suite.arrivals]
+    predictions = predict([*jobs, *(run for claim in claims for run in claim.runs)], run_all, progress)
+    timed += [arrival_case(suite, claim, predictions) for claim in claims]
     cases = [_case(suite, case, predictions) for case in suite.cases]
     repeated_cases = repeats(suite.cases)
     spreads = {name: group["spread_pct"] for group in repeated_cases for name in group["cases"]}

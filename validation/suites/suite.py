@@ -27,7 +27,18 @@ from validation.fits.rules import Rule, holds
 SUITES = Catalog("suite", "validation", "suites")
 FILES = (*SUFFIXES, ".json", ".csv", ".npy", ".npz", ".parquet")
 """Suffixes of files that a suite or a scenario may name."""
-WITH_PATHS = ("scenario", "set", "over", "over_scenario", "before", "after", "cluster", "over_cluster", "points")
+WITH_PATHS = (
+    "scenario",
+    "set",
+    "over",
+    "over_scenario",
+    "before",
+    "after",
+    "cluster",
+    "over_cluster",
+    "points",
+    "jobs",
+)
 """Keys of a suite's items that may contain paths."""
 
 
@@ -141,6 +152,20 @@ class CollectiveRatio(Strict):
     note: str = ""
 
 
+class ArrivalClaim(Strict):
+    """A published number about jobs that arrive at a cluster, such as the reduction of their blocking rate."""
+
+    id: str
+    jobs: str = Field(description="file of arriving jobs: name, or path from the suite's folder")
+    metric: str = Field("reduction.value", description="a key of `advise --arrivals --json`; dots go down")
+    title: str = Field("", description="the claim in a few words")
+    measured: Figure | Band
+    unit: str = "1"
+    source: str
+    grade: Literal["read", "secondary", "memory"]
+    note: str = ""
+
+
 def _one_or_several(given: object) -> object:
     """One block stands for a list of one."""
     return [given] if isinstance(given, Mapping) else given
@@ -160,6 +185,7 @@ class Suite(Strict):
         (), description="cases that are collectives, from a CSV; a list for several machines"
     )
     collective_ratios: tuple[CollectiveRatio, ...] = ()
+    arrivals: tuple[ArrivalClaim, ...] = ()
     alternatives: tuple[str, ...] = Field((), description="cases to repeat with every listed alternative of the model")
     effects: tuple[Effect, ...] = ()
     peers: tuple[Peer, ...] = ()
@@ -169,8 +195,8 @@ class Suite(Strict):
     def _ids_are_unique(self) -> Self:
         """Tables and pages find a row by its id."""
         rows: set[str] = set()
-        names = {"cases": rows, "collective_ratios": rows}
-        for key in ("cases", "collective_ratios", "effects", "peers", "excluded"):
+        names = {"cases": rows, "collective_ratios": rows, "arrivals": rows}
+        for key in ("cases", "collective_ratios", "arrivals", "effects", "peers", "excluded"):
             seen = names.get(key, set())
             for number, row in enumerate(getattr(self, key)):
                 if row.id in seen:

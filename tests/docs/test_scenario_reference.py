@@ -10,6 +10,7 @@ import pytest
 from pydantic import BaseModel
 
 from dlrmsim.formats import json_schema
+from scenarios.arrivals.jobs_file import ArrivingKind, Deadline, JobsFile, WaitingQueue
 from scenarios.family import FAMILIES
 from scenarios.types import DEFAULT_KIND, Scenario
 
@@ -56,6 +57,13 @@ def test_every_key_stands_with_its_default_and_meaning(kind: str) -> None:
     expected = of_kind(kind) if kind else of_all()
     written = table(f"workload.kind: {kind}" if kind else "# Scenario")
     assert written == {key: (shown(default), words) for key, (default, words) in expected.items()}
+
+
+def test_every_key_of_arriving_jobs_stands_with_its_default_and_meaning() -> None:
+    """Lists and parts that may be left out have their keys below the key of the whole."""
+    parts = {"": JobsFile, "queue.": WaitingQueue, "jobs.": ArrivingKind, "jobs.deadline.": Deadline}
+    expected = {key: (shown(default), words) for at, part in parts.items() for key, default, words in keys(part, at)}
+    assert table("Arriving jobs") == expected
 
 
 def test_the_schema_has_the_keys_of_every_kind() -> None:

@@ -28,7 +28,7 @@ def arrival_sentences(advice: ArrivalAdvice) -> tuple[str, ...]:
 
 
 def arrival_warnings(advice: ArrivalAdvice) -> list[str]:
-    """An offered load that no choice of nodes serves, and sizes that do not run."""
+    """An offered load that no choice of nodes serves, deadlines that no size meets, and sizes that do not run."""
     load, nodes = advice.least_offered, advice.jobs.nodes
     found = []
     if load >= 1:
@@ -36,6 +36,10 @@ def arrival_warnings(advice: ArrivalAdvice) -> list[str]:
             f"jobs offer {load:.3g} times the time of the {counted(nodes, 'nodes')}, each at the size that takes "
             f"least: at least {percent(1 - 1 / load)} of it is refused whatever their sizes"
         )
+    found += [
+        f"{name}: {percent(share)} of its jobs have a deadline that none of its sizes meets"
+        for name, share in advice.unmet.items()
+    ]
     for kind in advice.kinds:
         found += [
             f"{kind.name} on {counted(size, 'nodes')}: {reason.splitlines()[0]}" for size, reason in kind.gaps.items()
@@ -93,6 +97,6 @@ def _time(sampled: Sampled) -> str:
 def _sizes(result: ChoiceResult, advice: ArrivalAdvice) -> str:
     """Nodes of each kind under a choice, in words."""
     if result.choice.sizes is None:
-        return "for each job, that meet its deadline"
+        return "as few for each job as meet its deadline"
     named = zip(advice.kinds, result.choice.sizes, strict=True)
     return ", ".join(f"{kind.name} {size}" for kind, size in named)

@@ -79,7 +79,7 @@ class ObjectiveCurve:
     Attributes:
         title: its name, with the direction in which it is better.
         unit: unit of its values.
-        values: by place on the axis; points without a result are left out.
+        values: numbers by place on the axis; points without a result are left out.
     """
 
     title: str

@@ -29,7 +29,7 @@ class SizeResult:
     Attributes:
         size: the swept value: nodes or ranks.
         throughput_per_s: in the unit of the headline.
-        value: of the objective: throughput of a rank, price of a million units (USD), or seconds.
+        value: the objective: throughput of a rank, price of a million units (USD), or seconds.
         value_low: the value at the less favourable end of the throughput's interval; None without an interval.
         value_high: the value at the more favourable end.
     """
@@ -56,7 +56,7 @@ class NeighbourSize:
     """A size beside the best one.
 
     Attributes:
-        behind: how much worse it is than the best, as a fraction of the best's value.
+        behind: distance of its value to the best one, as a fraction of that.
         equal: whether it is as good as the best within the best's interval.
     """
 
@@ -109,7 +109,7 @@ class SizeAdvice:
         return tuple(NeighbourSize(found.size, self.behind(found), self.within(found)) for found in beside)
 
     def behind(self, found: SizeResult) -> float:
-        """How much worse a size is than the best, as a fraction of the best's value."""
+        """Distance of a size's value to the best one, as a fraction of that."""
         return abs(found.value / self.best.value - 1)
 
     def within(self, found: SizeResult) -> bool:

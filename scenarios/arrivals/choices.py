@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from scenarios.arrivals.jobs_file import Deadline, JobsFile
+from scenarios.arrivals.jobs_file import ArrivingKind, Deadline, JobsFile
 from scenarios.arrivals.times import TimedKind
 from simulator.queueing.loss_formulas import kaufman_roberts
 
@@ -39,7 +39,7 @@ class NodeChoice:
 
 
 @dataclass(frozen=True, slots=True)
-class Stream:
+class JobStream:
     """Jobs of a kind that have the same size.
 
     Attributes:
@@ -100,7 +100,7 @@ def _improved(best: Sizes, kinds: Sequence[TimedKind], ranked: Rank) -> Sizes:
         best = found
 
 
-def streams_of(kinds: Sequence[TimedKind], jobs: JobsFile, sizes: Sizes | None) -> list[Stream]:
+def streams_of(kinds: Sequence[TimedKind], jobs: JobsFile, sizes: Sizes | None) -> list[JobStream]:
     """Streams of jobs of one size each under a choice; shares of a kind sum to 1."""
     found = []
     for number, (kind, asked) in enumerate(zip(kinds, jobs.jobs, strict=True)):
@@ -109,10 +109,10 @@ def streams_of(kinds: Sequence[TimedKind], jobs: JobsFile, sizes: Sizes | None) 
         for nodes in allowed:
             met = met_share(asked.deadline, kind.run_s[nodes] / kind.run_s[kind.smallest])
             if met > met_before:
-                found.append(Stream(number, met - met_before, nodes))
+                found.append(JobStream(number, met - met_before, nodes))
                 met_before = met
         if met_before < 1:
-            found.append(Stream(number, 1 - met_before, 0))
+            found.append(JobStream(number, 1 - met_before, 0))
     return found
 
 
@@ -123,6 +123,11 @@ def met_share(deadline: Deadline | None, ratio: float) -> float:
     if deadline.high == deadline.low:
         return float(ratio <= deadline.high)
     return min(1.0, max(0.0, (deadline.high - ratio) / (deadline.high - deadline.low)))
+
+
+def unmet_share(kind: TimedKind, asked: ArrivingKind) -> float:
+    """Fraction of the jobs of a kind whose deadline none of its sizes meets."""
+    return 1 - met_share(asked.deadline, min(kind.run_s.values()) / kind.run_s[kind.smallest])
 
 
 def rates_of(jobs: JobsFile) -> list[float]:

@@ -22,6 +22,7 @@ from scenarios.arrivals.choices import (
     least_offered,
     offered,
     searched_choice,
+    unmet_share,
 )
 from scenarios.arrivals.jobs_file import JobsFile, load_jobs
 from scenarios.arrivals.times import TimedKind, timed_kinds
@@ -77,6 +78,12 @@ class ArrivalAdvice:
     least_offered: float
 
     @property
+    def unmet(self) -> dict[str, float]:
+        """Fraction of the jobs of a kind whose deadline none of its sizes meets; without kinds that have none."""
+        asked = zip(self.kinds, self.jobs.jobs, strict=True)
+        return {kind.name: share for kind, of in asked if (share := unmet_share(kind, of)) > 0}
+
+    @property
     def best(self) -> ChoiceResult:
         """The choice with the least blocking, and of equal ones the shortest mean completion."""
         return min(self.results, key=lambda result: result.rank)
@@ -108,6 +115,7 @@ class ArrivalAdvice:
             "arrivals_per_hour": self.jobs.arrivals_per_hour,
             "simulated_jobs": self.jobs.simulated_jobs,
             "least_offered_utilisation": self.least_offered,
+            "unmet_deadlines": self.unmet,
             "kinds": [_kind_dict(kind) for kind in self.kinds],
             "choices": [_result_dict(result, self.kinds) for result in self.results],
             "best": self.best.choice.name,

@@ -129,7 +129,11 @@ FILE_ERRORS = [
         "    deadline: {low: 2, high: 1}\n    nodes:",
         "jobs[0].deadline: the range 2 to 1 is empty; expected",
     ),
-    ("    nodes:", "    set: {precision.dens: fp16}\n    nodes:", "jobs.yaml:8: jobs[0].set['precision.dens']: unknown key; given 'dens'"),
+    (
+        "    nodes:",
+        "    set: {precision.dens: fp16}\n    nodes:",
+        "jobs.yaml:8: jobs[0].set['precision.dens']: unknown key; given 'd",
+    ),
     (
         "    nodes:",
         "    set: {cluster: zionex}\n    nodes:",

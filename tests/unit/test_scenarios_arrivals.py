@@ -70,7 +70,7 @@ def test_with_deadlines_the_fewest_nodes_that_meet_them_block_less_than_any_size
     assert found.best.choice.name == LEAST
     assert found.best.exact_blocking < min(r.exact_blocking for r in found.results if r is not found.best)
     first = arrival_sentences(found)[0]
-    assert first.startswith("jobs: best with fewest nodes (for each job, that meet its deadline), ")
+    assert first.startswith("jobs: best with fewest nodes (as few for each job as meet its deadline), ")
     assert "lower than with maximum parallelism" in arrival_sentences(found)[1]
     assert len(choices_table(found).rows) == len(found.results)
     assert len(kinds_table(found).rows) == 2
@@ -141,3 +141,11 @@ def test_an_offered_load_that_no_size_serves_is_a_warning_where_no_job_waits():
     assert words.startswith("jobs offer 1.31 times the time of the 8 nodes")
     assert "at least 23.8 % of it is refused" in words
     assert arrival_warnings(compared("j", jobs_file(2), KINDS)) == []
+
+
+def test_deadlines_that_no_size_meets_are_a_warning():
+    """The fastest size of a takes 1300 / 3600 of the time on one node, that of b 500 / 1800."""
+    jobs = jobs_file(2, "deadline: {low: 0.3, high: 0.5}")
+    found = compared("j", jobs, KINDS)
+    assert found.unmet == {"a": pytest.approx((1300 / 3600 - 0.3) / 0.2)}
+    assert "a: 30.6 % of its jobs have a deadline that none of its sizes meets" in arrival_warnings(found)

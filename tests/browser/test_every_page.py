@@ -79,10 +79,11 @@ def transformer_page(folder: Path) -> Path:
 
 
 def scaling_page(folder: Path) -> Path:
-    """Sizes that do not fit, that are measured, and that are beyond what is measured."""
+    """Sizes that do not fit, that are measured, and that are beyond what is measured; advice."""
     over, settings = "world_size=1,2,4,8,16,64,256", ["cluster=zionex", "cost.gpu_hour_usd=2.5"]
-    done = dlrmsim.sweep("mlperf_dlrm_v1", over=over, settings=settings, out=folder / "sweep", workers=1)
-    return done.folder / "scaling.html"
+    out = folder / "sizes"
+    dlrmsim.advise("mlperf_dlrm_v1", over=over, objective="cost", settings=settings, workers=1, out=out)
+    return out / "sizes.html"
 
 
 def lines_page(folder: Path) -> Path:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
-from typing import Any, Generic, Protocol
+from typing import Any, Generic, Protocol, runtime_checkable
 
 from typing_extensions import TypeVar
 
@@ -128,6 +128,20 @@ class PlacedJob(Protocol):
 
         Raises:
             InfeasibleError: it has a placement of its own and does not fit.
+        """
+        ...
+
+
+@runtime_checkable
+class TimedJob(Protocol):
+    """A placed job whose sections of ``summary.json`` follow from the times of its run; others need no such method."""
+
+    def timed_sections(self, low: float, high: float) -> Mapping[str, Any]:
+        """Sections by name, as `PlacedJob.summary_sections` has them.
+
+        Args:
+            low: p10 of the iteration time over its prediction; 1 without an interval.
+            high: p90 of it.
         """
         ...
 
@@ -267,6 +281,7 @@ FAMILIES: Registry[Family[Any, Any]] = Registry(
         "scenarios.dlrm.family",
         "scenarios.convnet.generator",
         "scenarios.dlrm_ps.family",
+        "scenarios.inference.family",
         "scenarios.transformer.family",
     ),
 )

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from scenarios.family import family_of
+from scenarios.family import TimedJob, family_of
 from scenarios.levers import Levers
 from scenarios.prepare import Prepared
 from scenarios.resolved import ResolvedScenario
@@ -50,8 +50,17 @@ def summary_of(
         **({} if interval is None else interval_summary(interval, headline)),
         "levers": None if levers is None else levers.to_dict(),
         **prepared.job.summary_sections(),
+        **_timed_sections(prepared, interval),
         **({} if price is None else {"cost": price}),
     }
+
+
+def _timed_sections(prepared: Prepared, interval: Interval | None) -> Mapping[str, Any]:
+    """Sections that follow from times; none of most families."""
+    if not isinstance(prepared.job, TimedJob):
+        return {}
+    ends = (1.0, 1.0) if interval is None else (interval.p10_s / interval.time_s, interval.p90_s / interval.time_s)
+    return prepared.job.timed_sections(*ends)
 
 
 def interval_keys(unit: str) -> tuple[str, ...]:

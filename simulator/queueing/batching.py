@@ -1,0 +1,181 @@
+"""Servers that answer requests in batches, first come, first served.
+
+An idle server takes the next batch: the requests from the oldest one on, as many as a batch holds. It begins when the
+batch is full or its oldest request has waited as long as it may, whichever comes first, and never before the server is
+idle. Arrivals are known beforehand, so a server that becomes idle takes its next batch at once, even if that begins
+later, and there is one event for each batch. Batches begin in the order of their requests: no idle server could begin
+one earlier.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+import numpy as np
+import simpy
+
+from simulator.operators import FloatArray
+from simulator.program import IntArray
+
+Routing: TypeAlias = Literal["shared", "round_robin", "random"]
+"""One queue for all servers, or one for each: requests go to them in turn, or at random."""
+
+_DRAWN = 8192
+"""Standard normal numbers drawn at a time."""
+
+
+@dataclass(frozen=True, slots=True)
+class BatchRule:
+    """Rule of a dynamic batcher.
+
+    Attributes:
+        most: requests of a batch at most, at least 1.
+        longest_wait_s: time after which the oldest request waits no longer for others, seconds.
+    """
+
+    most: int
+    longest_wait_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceTimes:
+    """Time of a batch by its number of requests.
+
+    Attributes:
+        mean_s: seconds of batches of 1 to B requests ``[B]``.
+        deviation_s: standard deviation from batch to batch ``[B]``, seconds; a time varies as a normal variable.
+    """
+
+    mean_s: FloatArray
+    deviation_s: FloatArray
+
+    @classmethod
+    def fixed(cls, seconds: float, most: int = 1) -> ServiceTimes:
+        """The same time for batches of any size."""
+        return cls(np.full(most, seconds), np.zeros(most))
+
+    def times(self, factor: float) -> ServiceTimes:
+        """All times, longer by a factor."""
+        return ServiceTimes(factor * self.mean_s, factor * self.deviation_s)
+
+    def capacity_per_s(self, servers: int) -> float:
+        """Requests per second that the servers answer when batches are always full."""
+        return servers * len(self.mean_s) / float(self.mean_s[-1])
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """Answered requests and their batches.
+
+    Attributes:
+        arrival_s: time at which each request arrives, ascending ``[R]``.
+        start_s: time at which its batch begins ``[R]``.
+        end_s: time at which it is answered ``[R]``.
+        batch_start_s: begin of each batch ``[M]``.
+        batch_end_s: its end ``[M]``.
+        batch_size: its requests ``[M]``.
+    """
+
+    arrival_s: FloatArray
+    start_s: FloatArray
+    end_s: FloatArray
+    batch_start_s: FloatArray
+    batch_end_s: FloatArray
+    batch_size: IntArray
+
+
+def serve(
+    arrival_s: FloatArray,
+    servers: int,
+    rule: BatchRule,
+    service: ServiceTimes,
+    draw: np.random.Generator,
+    routing: Routing = "shared",
+) -> Served:
+    """Answer requests.
+
+    Args:
+        arrival_s: times of arrival, ascending ``[R]``.
+        servers: number of servers.
+        service: times of batches of up to ``rule.most`` requests.
+        draw: source of differences between batches, and of random routes.
+    """
+    if routing == "shared":
+        return _serve_queue(arrival_s, servers, rule, service, draw)
+    count = len(arrival_s)
+    route = np.arange(count) % servers if routing == "round_robin" else draw.integers(0, servers, count)
+    found = [_serve_queue(arrival_s[route == server], 1, rule, service, draw) for server in range(servers)]
+    order = np.argsort(np.concatenate([of.arrival_s for of in found]), kind="stable")
+    return Served(
+        *(np.concatenate([getattr(of, name) for of in found])[order] for name in ("arrival_s", "start_s", "end_s")),
+        *(np.concatenate([getattr(of, f"batch_{name}") for of in found]) for name in ("start_s", "end_s", "size")),
+    )
+
+
+def _serve_queue(
+    arrival_s: FloatArray, servers: int, rule: BatchRule, service: ServiceTimes, draw: np.random.Generator
+) -> Served:
+    """Answer the requests of one queue."""
+    queue, clock = _Queue(arrival_s.tolist(), rule, service, draw), simpy.Environment()
+    for _ in range(servers):
+        clock.process(_server(clock, queue))
+    clock.run()
+    start, end = np.array(queue.start_s), np.array(queue.end_s)
+    size = np.array(queue.size, dtype=np.int64)
+    return Served(arrival_s, np.repeat(start, size), np.repeat(end, size), start, end, size)
+
+
+def _server(clock: simpy.Environment, queue: _Queue) -> Iterator[simpy.Event]:
+    """A server, until no request is left."""
+    while queue.head < queue.count:
+        yield clock.timeout(queue.take(clock.now) - clock.now)
+
+
+@dataclass(slots=True)
+class _Queue:
+    """A queue, and the batches that were taken from it; plain lists, which are faster than arrays one by one."""
+
+    arrival_s: Sequence[float]
+    rule: BatchRule
+    service: ServiceTimes
+    draw: np.random.Generator
+    head: int = 0
+    count: int = 0
+    start_s: list[float] = field(default_factory=list)
+    end_s: list[float] = field(default_factory=list)
+    size: list[int] = field(default_factory=list)
+    _mean_s: list[float] = field(default_factory=list)
+    _deviation_s: list[float] = field(default_factory=list)
+    _drawn: list[float] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.count = len(self.arrival_s)
+        self._mean_s, self._deviation_s = self.service.mean_s.tolist(), self.service.deviation_s.tolist()
+
+    def take(self, now_s: float) -> float:
+        """Take the next batch for a server that is idle from ``now_s`` on; returns the end of it."""
+        head, most = self.head, self.rule.most
+        full = head + most
+        begin_s = self.arrival_s[head] + self.rule.longest_wait_s
+        if full <= self.count and self.arrival_s[full - 1] < begin_s:
+            begin_s = self.arrival_s[full - 1]
+        begin_s = max(begin_s, now_s)
+        size = 1 if most == 1 else bisect_right(self.arrival_s, begin_s, head + 1, min(full, self.count)) - head
+        end_s = begin_s + self._time_s(size)
+        self.head = head + size
+        self.start_s.append(begin_s)
+        self.end_s.append(end_s)
+        self.size.append(size)
+        return end_s
+
+    def _time_s(self, size: int) -> float:
+        """Time of a batch."""
+        deviation_s = self._deviation_s[size - 1]
+        if not deviation_s:
+            return self._mean_s[size - 1]
+        if not self._drawn:
+            self._drawn = self.draw.standard_normal(_DRAWN).tolist()
+        return max(0.0, self._mean_s[size - 1] + deviation_s * self._drawn.pop())

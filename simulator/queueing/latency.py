@@ -1,0 +1,93 @@
+"""Latency of answered requests, use of the servers, and length of the queue."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+
+import numpy as np
+
+from simulator.operators import FloatArray
+from simulator.queueing.batching import Served
+
+PERCENTILES = {"p50_s": 50.0, "p90_s": 90.0, "p99_s": 99.0, "p999_s": 99.9}
+"""Percentiles of latency, by key."""
+
+WARM_UP = 0.1
+"""First part of the simulated time, which no figure counts: the queue is empty at its start."""
+
+QUEUE_POINTS = 200
+"""Points of the length of the queue over time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Latency:
+    """Times from arrival to answer, seconds, of the requests that arrive after the warm-up.
+
+    Attributes:
+        wait_s: mean time until a request's batch begins.
+    """
+
+    mean_s: float
+    p50_s: float
+    p90_s: float
+    p99_s: float
+    p999_s: float
+    wait_s: float
+
+    def to_dict(self) -> dict[str, float]:
+        """Plain JSON values."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """Work of the servers after the warm-up.
+
+    Attributes:
+        requests: requests that arrive.
+        answered_per_s: requests answered per second.
+        busy: fraction of the servers' time in which they compute.
+        mean_batch: requests of a batch, mean over batches.
+        waiting: requests that wait for the begin of their batch, mean over time.
+    """
+
+    requests: int
+    answered_per_s: float
+    busy: float
+    mean_batch: float
+    waiting: float
+
+
+def latency_of(served: Served, horizon_s: float) -> Latency:
+    """Latency of the requests that arrive after the warm-up; at least one must."""
+    counted = served.arrival_s >= WARM_UP * horizon_s
+    taken_s = (served.end_s - served.arrival_s)[counted]
+    waits_s = (served.start_s - served.arrival_s)[counted]
+    found = np.percentile(taken_s, list(PERCENTILES.values())).tolist()
+    percentiles = dict(zip(PERCENTILES, found, strict=True))
+    return Latency(mean_s=float(taken_s.mean()), **percentiles, wait_s=float(waits_s.mean()))
+
+
+def load_of(served: Served, servers: int, horizon_s: float) -> Load:
+    """Work of the servers from the warm-up to the end of arrivals."""
+    first_s = WARM_UP * horizon_s
+    length_s = horizon_s - first_s
+    busy_s = np.clip(served.batch_end_s, first_s, horizon_s) - np.clip(served.batch_start_s, first_s, horizon_s)
+    waits_s = np.clip(served.start_s, first_s, horizon_s) - np.clip(served.arrival_s, first_s, horizon_s)
+    inside = (served.end_s >= first_s) & (served.end_s < horizon_s)
+    begun = served.batch_size[(served.batch_start_s >= first_s) & (served.batch_start_s < horizon_s)]
+    return Load(
+        requests=int(np.count_nonzero(served.arrival_s >= first_s)),
+        answered_per_s=float(np.count_nonzero(inside)) / length_s,
+        busy=float(busy_s.sum()) / (servers * length_s),
+        mean_batch=float(begun.mean()) if len(begun) else 0.0,
+        waiting=float(waits_s.sum()) / length_s,
+    )
+
+
+def queue_over_time(served: Served, horizon_s: float) -> tuple[FloatArray, FloatArray]:
+    """Times, and requests that wait at each for the begin of their batch; two ``[Q]``."""
+    times = np.linspace(0.0, horizon_s, QUEUE_POINTS + 1)[1:]
+    arrived = np.searchsorted(served.arrival_s, times, side="right")
+    begun = np.searchsorted(np.sort(served.start_s), times, side="right")
+    return times, (arrived - begun).astype(np.float64)

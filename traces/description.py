@@ -119,7 +119,7 @@ def described(graph: TaskGraph, ends_ps: IntArray, steps: Sequence[RankStep] = (
     """
     return About(
         version=VERSION,
-        verbatim=all(_has_tails(program) for program in graph.programs),
+        verbatim=all(_is_of_import(program) for program in graph.programs),
         programs=[_described(program) for program in graph.programs],
         communicators={name: instance.tolist() for name, instance in graph.communicators.items()},
         ends_ps=ends_ps.tolist(),
@@ -128,8 +128,11 @@ def described(graph: TaskGraph, ends_ps: IntArray, steps: Sequence[RankStep] = (
     )
 
 
-def _has_tails(program: Program) -> bool:
-    """Whether a tail follows each collective on its stream, as in imports: such programs are kept as they are."""
+def _is_of_import(program: Program) -> bool:
+    """Whether a program is kept as it is, as imports are: its iterations do not wait for each other, and a tail follows
+    each collective on its stream."""
+    if np.any(program.dep_lag):
+        return False
     before: dict[int, int] = {}
     tailed = set()
     for task, (stream, work) in enumerate(zip(program.stream_of.tolist(), program.work, strict=True)):

@@ -18,8 +18,9 @@ from simulator.queueing.latency import Latency, latency_of, load_of, queue_over_
 LOADS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95)
 """Points of the curve of latency over load: fractions of the servers' capacity."""
 
-CURVE_REQUESTS = 40_000
-"""Requests of a point of the curve: 36 of those that count are beyond the largest percentile."""
+CURVE_REQUESTS, CURVE_BATCHES, MOST_CURVE_REQUESTS = 40_000, 50, 1_000_000
+"""Requests of a point of the curve: 36 of the counted ones are beyond the largest percentile; full batches of each
+server, if these are more; and requests at most."""
 
 GOOD_LOAD = 0.8
 """Fraction of the capacity that a refusal of a larger rate proposes; waiting times grow without bound towards 1."""
@@ -67,9 +68,11 @@ class Servers:
 
     def curve(self) -> Iterator[dict[str, float]]:
         """Latency and work at some fractions of the capacity."""
+        batches = CURVE_BATCHES * self.count * len(self.service.mean_s)
+        requests = min(max(CURVE_REQUESTS, batches), MOST_CURVE_REQUESTS)
         for load in LOADS:
             rate = load * self.capacity_per_s
-            horizon_s = CURVE_REQUESTS / rate
+            horizon_s = requests / rate
             served = self.served(rate, horizon_s)
             work = load_of(served, self.count, horizon_s)
             of = {"busy": work.busy, "mean_batch": work.mean_batch, "waiting": work.waiting}

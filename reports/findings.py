@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -150,6 +151,7 @@ class RunFindings(RunTimes):
         origins: origin of every quantity used.
         interval: p10 and p90 of the iteration time, and what widens them; None without one.
         blocks: time of kernels by block of the network; empty where the family of the workload has no blocks.
+        serving: block ``serving`` of ``summary.json``; None where the job answers no requests.
     """
 
     job: JobFacts
@@ -160,6 +162,7 @@ class RunFindings(RunTimes):
     levers: Levers | None = None
     interval: Interval | None = None
     blocks: Sequence[BlockTimes] = ()
+    serving: Mapping[str, Any] | None = None
 
     @property
     def throughput_per_s(self) -> float:

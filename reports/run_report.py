@@ -15,13 +15,14 @@ from reports.sections.critical_path import critical_path_section
 from reports.sections.headline import facts, headline, sentences, tiles
 from reports.sections.memory import memory_section
 from reports.sections.provenance import provenance_section, scenario_section, warnings_section
+from reports.sections.serving import serving_section
 from reports.sections.timeline import timeline_section
 from reports.sections.uncertainty import uncertainty_section
 
 STYLES = ("page.css", "timeline.css")
 SCRIPTS = (
     "payload.js", "format.js", "theme.js", "charts.js", "tables.js", "timeline_model.js", "timeline_view.js",
-    "timeline.js", "run.js",
+    "timeline.js", "serving.js", "run.js",
 )  # fmt: skip
 
 
@@ -53,6 +54,7 @@ def render_run(findings: RunFindings) -> str:
 def run_sections(findings: RunFindings) -> tuple[PageSection, ...]:
     """The sections, in order."""
     return (
+        *([] if findings.serving is None else [serving_section(findings.serving)]),
         timeline_section(findings),
         breakdown_section(findings),
         *([blocks_section(findings.blocks)] if findings.blocks else ()),

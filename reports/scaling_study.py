@@ -33,6 +33,8 @@ class ScalingPoint:
         iteration_time_p10_s: a tenth of such iterations is shorter, seconds.
         iteration_time_p90_s: a tenth of such iterations is longer, seconds.
         speedup: throughput, divided by its value at the first point of the line that ran.
+        latency_p50_s: half of the requests are answered sooner, seconds; None where the job answers none.
+        latency_p99_s: 99 in 100 are answered sooner, seconds.
         line: name of its line.
         label: its value on the axis in words; empty: the number of ranks.
         place: its place on the axis; None: the number of ranks.
@@ -57,6 +59,8 @@ class ScalingPoint:
     iteration_time_p10_s: float | None = None
     iteration_time_p90_s: float | None = None
     speedup: float | None = None
+    latency_p50_s: float | None = None
+    latency_p99_s: float | None = None
     line: str = ""
     label: str = ""
     place: float | None = None

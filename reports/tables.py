@@ -34,9 +34,11 @@ def scaling_report(study: ScalingStudy, *, remedies: bool) -> list[TextTable | s
 def _line(study: ScalingStudy, *, remedies: bool) -> list[TextTable | str]:
     """The table, the points without a result and the warnings of one line."""
     notes, priced = study.notes, any(p.million_usd is not None for p in study.results)
+    answers = any(p.latency_p99_s is not None for p in study.results)
     made = TextTable().numbers(
         *[study.over] * bool(study.over), study.rank_name, "nodes", "iteration", "8 in 10", "throughput"
     )
+    made.numbers(*["latency, p50", "p99"] * answers)
     made.numbers("speedup" if study.over else "efficiency", *[f"$/M {study.unit}"] * priced)
     made.words("bound", *["notes"] * bool(notes))
     parts: list[TextTable | str] = [made] if study.results else []
@@ -46,7 +48,8 @@ def _line(study: ScalingStudy, *, remedies: bool) -> list[TextTable | str]:
         sizes = (*[p.tick] * bool(study.over), f"{p.world_size:,}", f"{p.nodes:,}")
         speed = f"{p.speedup or 0.0:.3g}" if study.over else percent(p.efficiency or 0.0)
         marks = " ".join(f"[{number}]" for number, note in enumerate(notes, 1) if p.tick in note.shares)
-        numbers = (*sizes, seconds(p.iteration_time_s or 0.0), span, rate(p, study.unit), speed)
+        latency = [seconds(p.latency_p50_s or 0.0), seconds(p.latency_p99_s or 0.0)] * answers
+        numbers = (*sizes, seconds(p.iteration_time_s or 0.0), span, rate(p, study.unit), *latency, speed)
         made.add_row(*numbers, *[usd(p.million_usd or 0.0)] * priced, p.bound or "-", *[marks] * bool(notes))
     return [*parts, *_gaps(study, remedies=remedies), *(f"[{n}] {note.words()}" for n, note in enumerate(notes, 1))]
 

@@ -16,6 +16,9 @@ from workloads.family import Headline
 
 SECONDS_PER_HOUR = 3600.0
 
+SERVING_KEY = "serving"
+"""Section of summaries of jobs that answer requests."""
+
 DEFAULT_UNIT = "samples"
 """Unit of summaries that name none."""
 

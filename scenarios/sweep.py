@@ -6,7 +6,7 @@ suffice, or whose values do not go together, is a row with its reason, and the s
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from inputs.errors import InfeasibleError, InputError
@@ -15,7 +15,7 @@ from scenarios.mapping import Map
 from scenarios.progress import Progress, Silent
 from scenarios.resolve import ResolvedScenario, load_scenario
 from scenarios.runner import simulate
-from scenarios.summary import interval_keys, price_key
+from scenarios.summary import SERVING_KEY, interval_keys, price_key
 from scenarios.sweep_plan import SweepPlan, SweepPoint, named_over, ranks_at
 from simulator.analysis import rate_key
 
@@ -77,6 +77,7 @@ def row_of(resolved: ResolvedScenario, status: str, summary: dict[str, Any] | No
         rate_key(unit): result.get(rate_key(unit)),
         **{key: result.get(key) for key in interval_keys(unit)},
         price_key(unit): result.get("cost", {}).get(price_key(unit)),
+        **latency_columns(result),
         **{f"fraction_{part}": fractions.get(part) for part in ("compute", "exposed_comm", "exposed_copy", "idle")},
         "bound": joint.get("class"),
         "bound_spread": joint.get("spread", []),
@@ -88,6 +89,12 @@ def row_of(resolved: ResolvedScenario, status: str, summary: dict[str, Any] | No
         "warnings": list(result.get("warnings", ())),
         "message": message,
     }
+
+
+def latency_columns(summary: Mapping[str, Any]) -> dict[str, float]:
+    """Latency of requests, by column; none of jobs that answer no requests."""
+    found = summary.get(SERVING_KEY)
+    return {} if found is None else {f"latency_{name}": value for name, value in found["latency"].items()}
 
 
 def _refused_row(plan: SweepPlan, point: SweepPoint) -> Row:

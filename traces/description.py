@@ -129,8 +129,10 @@ def described(graph: TaskGraph, ends_ps: IntArray, steps: Sequence[RankStep] = (
 
 
 def _is_of_import(program: Program) -> bool:
-    """Whether a program is kept as it is, as imports are: its iterations do not wait for each other, and a tail follows
-    each collective on its stream."""
+    """Whether a program is kept as it is, as imports are.
+
+    Their iterations do not wait for each other, and a tail follows each collective on its stream.
+    """
     if np.any(program.dep_lag):
         return False
     before: dict[int, int] = {}

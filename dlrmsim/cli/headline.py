@@ -7,7 +7,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dlrmsim.cli.printing import text_console
-from dlrmsim.cli.sections import Row, cache_rows, exchange_rows, server_rows, table_rows, transformer_rows
+from dlrmsim.cli.sections import (
+    Row,
+    cache_rows,
+    exchange_rows,
+    latency_rows,
+    server_rows,
+    table_rows,
+    tier_rows,
+    transformer_rows,
+)
 from inputs.quantities import format_quantity
 from reports.interval_words import given_in_words, rate_span, time_span, widest_in_words
 from reports.numbers import counted, memory_named, singular, usd
@@ -144,6 +153,7 @@ def _run_rows(summary: Mapping[str, Any]) -> Iterator[Row]:
         f"{rate:,.0f} {unit}/s",
         f"{rates}; {rate / _training(summary)['ranks']:,.0f} per {singular(_training(summary)['name'])}",
     )
+    yield from latency_rows(summary)
     if "cost" in summary:
         price, hour = (usd(summary["cost"][key]) for key in (price_key(unit), "job_hour_usd"))
         yield ("cost", price, f"per million {unit}; {hour} an hour")
@@ -177,6 +187,7 @@ def _memory_rows(found: Mapping[str, Any]) -> Iterator[Row]:
             name = f"memory, {tier}" if on_gpus or tier != "hbm" else "memory"
             yield (name, used, f"of {usable} usable (rank {use['max_rank']}, the fullest)")
     yield from cache_rows(found)
+    yield from tier_rows(found)
     yield from exchange_rows(found)
     yield from server_rows(found)
     yield from transformer_rows(found)

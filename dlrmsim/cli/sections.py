@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, TypeAlias
 
-from reports.numbers import counted
+from reports.numbers import counted, percent, rate_in_words, seconds
+from reports.serving_words import latency_span, load_words
 
 Row: TypeAlias = tuple[str, str, str]
 """Label, value and remark."""
@@ -43,6 +44,34 @@ def server_rows(found: Mapping[str, Any]) -> Iterator[Row]:
         busiest = f"the busiest looks up {of['busiest_over_mean_lookups']:.2f} of the mean"
         servers = f"{of['sparse_servers']} of tables ({busiest}), {of['dense_servers']} of dense parameters"
         yield ("parameter servers", trainers, f"{servers}, {counted(of['readers'], 'readers')}")
+
+
+def latency_rows(found: Mapping[str, Any]) -> Iterator[Row]:
+    """Latency of requests, and the load of the servers that answer them."""
+    serving = found.get("serving")
+    if serving is None:
+        return
+    times = {key: seconds(value) for key, value in serving["latency"].items()}
+    low, high = latency_span(serving, "p99_s")
+    others = f"p50 {times['p50_s']}, p90 {times['p90_s']}, p99.9 {times['p999_s']}, mean {times['mean_s']}"
+    yield ("latency, p99", times["p99_s"], f"8 in 10 between {low} and {high}; {others}")
+    capacity = " ".join(rate_in_words(serving["capacity_requests_per_s"], "requests"))
+    yield ("capacity", capacity, load_words(serving))
+
+
+def tier_rows(found: Mapping[str, Any]) -> Iterator[Row]:
+    """Lookups by the tier of their rows."""
+    tiers = found.get("tiers")
+    if tiers is not None:
+        of = {key: percent(value) for key, value in tiers["lookups_found"].items()}
+        batch = (
+            f"{tiers['batch']['missing_rows']:,.0f} of {tiers['batch']['distinct_rows']:,.0f} rows of a batch missing"
+        )
+        yield (
+            "in GPU caches",
+            f"{of['gpu_cache']} of lookups",
+            f"host memory {of['host_memory']}, SSDs {of['ssd']}; {batch}",
+        )
 
 
 def cache_rows(found: Mapping[str, Any]) -> Iterator[Row]:

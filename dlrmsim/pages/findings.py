@@ -12,7 +12,7 @@ from scenarios.block_times import BLOCKS_KEY, BlockTimes
 from scenarios.capacity import MemoryReport
 from scenarios.family import family_of
 from scenarios.runner import Outcome
-from scenarios.summary import price_key
+from scenarios.summary import SERVING_KEY, price_key
 from workloads.graph.memory import TIERS
 
 
@@ -37,6 +37,7 @@ def run_findings(outcome: Outcome, asked_ranks: Sequence[int] = ()) -> RunFindin
         origins=origins(outcome.resolved),
         warnings=outcome.warnings,
         blocks=[BlockTimes(**row) for row in outcome.summary.get(BLOCKS_KEY, ())],
+        serving=outcome.summary.get(SERVING_KEY),
         asked_ranks=asked_ranks,
     )
 

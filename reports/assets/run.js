@@ -129,6 +129,7 @@
     charts.draw("parts-chart", () => partsChart(page.breakdown));
     startRanks(ranks, timeline);
     const better = "% of the iteration saved when this class is 10 % better";
+    if (page.serving) dlrmsim.serving.start(page.serving);
     if (page.bound) charts.draw("joint-chart", () => gainsChart(page.joint, better));
     if (page.bound) charts.draw("gains-chart", () => gainsChart(page.bound, better));
     if (page.levers?.length) charts.draw("levers-chart", () => gainsChart(page.levers, LEVERS_TITLE));

@@ -9,6 +9,7 @@ from reports.findings import RunFindings, hidden_share, mean_shares
 from reports.interval_words import given_in_words, time_span, widest_in_words
 from reports.markup import Markup, options_marked, strong, terms, tile
 from reports.numbers import counted, memory_named, percent, picoseconds, rate_in_words, seconds, singular, usd
+from reports.serving_words import latency_span
 from simulator.analysis.breakdown import Breakdown
 from simulator.analysis.critical_path import CriticalPath
 
@@ -95,7 +96,8 @@ def tiles(findings: RunFindings) -> str:
         (
             tile("Iteration time", value, unit, _measured(findings)),
             tile("Throughput", rate, rate_unit, f"{per_rank} per {_one(findings)}"),
-            tile("Exposed communication", f"{100 * shares['exposed_comm']:.3g}", "%", over),
+            *_latency_tile(findings),
+            *_exchange_tile(findings, shares["exposed_comm"], over),
             tile("Computation", f"{100 * shares['compute']:.3g}", "%", over),
             _bound_tile(findings),
             *_memory_tile(findings),
@@ -144,6 +146,19 @@ def _memory_tile(findings: RunFindings) -> tuple[str, ...]:
     note = f"{percent(used / tier.capacity_bytes)} of {format_quantity(tier.capacity_bytes, 'bytes')} usable"
     name = tier.name.upper() if findings.job.rank_name == "GPUs" else "Memory"
     return (tile(f"{name} on the fullest {singular(findings.job.rank_name)}", value, unit, note),)
+
+
+def _exchange_tile(findings: RunFindings, share: float, over: str) -> tuple[str, ...]:
+    """Exposed communication; nothing of servers, which exchange nothing."""
+    return () if findings.serving else (tile("Exposed communication", f"{100 * share:.3g}", "%", over),)
+
+
+def _latency_tile(findings: RunFindings) -> tuple[str, ...]:
+    if findings.serving is None:
+        return ()
+    value, unit = seconds(findings.serving["latency"]["p99_s"]).split(" ")
+    low, high = latency_span(findings.serving, "p99_s")
+    return (tile("Latency, p99", value, unit, f"from arrival to answer; 8 in 10 between {low} and {high}"),)
 
 
 def _price_tile(findings: RunFindings) -> tuple[str, ...]:

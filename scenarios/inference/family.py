@@ -167,7 +167,7 @@ class InferenceFamily(DlrmModels):
         cache = section.gpu_cache
         rows = "in memory" if cache is None else f"{cache:g} in GPU caches, {section.host_memory:g} in host memory"
         return {
-            "Requests": f"{section.requests_per_s:,.6g} a second of {section.samples_per_request:,} "
+            "Requests": f"{section.requests_per_s:,.10g} a second of {section.samples_per_request:,} "
             f"sample{'s' * (section.samples_per_request > 1)}",
             "Batches": f"at most {resolved.local_batch_size:,} samples, routing {section.routing}",
             "Rows": rows,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from hardware_specs import Cluster
 from inputs.keys import KeyPath
 from inputs.yaml_lines import Document
+from scenarios.backend import BACKEND
 from scenarios.family import Asked, Filled
 from scenarios.inference.section import GPU_CACHE, MOST_SAMPLES, InferenceScenario, InferenceSection
 from workloads.dlrm.model.model import DlrmModel, with_law
@@ -25,6 +26,9 @@ def fill(asked: Asked[DlrmModel, InferenceScenario]) -> Filled[DlrmModel]:
     document, section = asked.document, asked.scenario.workload
     _check_passes(document, section)
     _check_machine(document, asked.cluster)
+    if asked.scenario.network.backend is not None:
+        given = asked.scenario.network.backend
+        raise document.error(BACKEND, "servers exchange nothing", given=given, expected="no such key")
     batch = _batch(document, section, asked.world_size)
     _check_requests(document, section, batch // asked.world_size)
     model = asked.model
@@ -50,10 +54,8 @@ def _check_passes(document: Document, section: InferenceSection) -> None:
             given=section.gradient_accumulation,
             expected="1",
         )
-    if "optimizer" in section.model_fields_set and section.optimizer.model_fields_set:
-        default = type(section.optimizer)()
-        if section.optimizer != default:
-            raise document.error(("workload", "optimizer"), "servers update nothing", expected="no such key")
+    if section.optimizer != type(section.optimizer)():
+        raise document.error(("workload", "optimizer"), "servers update nothing", expected="no such key")
 
 
 def _check_machine(document: Document, cluster: Cluster) -> None:
@@ -114,7 +116,7 @@ def _check_requests(document: Document, section: InferenceSection, most: int) ->
         least_s, most_s = FEWEST_REQUESTS / rate, MOST_REQUESTS / rate
         raise document.error(
             ("workload", "simulated_time"),
-            f"{requests:,.0f} requests arrive in that time, at {rate:,.6g} a second",
+            f"{requests:,.0f} requests arrive in that time, at {rate:,.10g} a second",
             given=f"{section.simulated_time:g} s",
             expected=f"{least_s:.3g} s to {most_s:.3g} s",
         )

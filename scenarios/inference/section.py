@@ -44,9 +44,7 @@ class InferenceSection(Section):
     )
     requests_per_s: Rate = Field(description="requests that arrive in a second at all servers together (Poisson)")
     samples_per_request: Count = Field(1, description="samples of a request, which are answered together")
-    max_batch: Count | None = Field(
-        None, description=f"samples of a server's batch at most (default: {MOST_SAMPLES})"
-    )
+    max_batch: Count | None = Field(None, description=f"samples of a server's batch at most (default: {MOST_SAMPLES})")
     global_batch_size: BatchSize | None = Field(
         None, description="samples of the largest batches of all servers, instead of max_batch"
     )

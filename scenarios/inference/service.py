@@ -69,9 +69,7 @@ class ServiceCurve:
         return np.interp(asked, known, [getattr(size, name) for size in self.sizes])
 
 
-def service_curve(
-    resolved: ResolvedScenario[Any, Any], workload: InferenceWorkload, machine: Machine
-) -> ServiceCurve:
+def service_curve(resolved: ResolvedScenario[Any, Any], workload: InferenceWorkload, machine: Machine) -> ServiceCurve:
     """Simulate batches of 1, 2, 4... samples, and of the largest size."""
     most, sizes = workload.settings.most, [1]
     while STEP * sizes[-1] < most:

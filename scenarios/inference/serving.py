@@ -1,4 +1,4 @@
-"""The queue in front of the servers: latency of requests at the scenario's rate, and over all rates up to saturation."""
+"""The queue in front of the servers: latency at the scenario's rate, and over all rates up to saturation."""
 
 from __future__ import annotations
 
@@ -117,9 +117,9 @@ def overload(servers: Servers, ranks_per_node: int, nodes: int) -> tuple[str, in
     enough = max(nodes + 1, int(-(-needed // ranks_per_node)))
     time = format_quantity(float(servers.service.mean_s[-1]), "s")
     message = (
-        f"workload.requests_per_s: {section.requests_per_s:,.6g} requests a second are "
+        f"workload.requests_per_s: {section.requests_per_s:,.10g} requests a second are "
         f"{100 * servers.utilisation:.0f} % of what {servers.count} server{'s' * (servers.count > 1)} can answer, and "
-        f"their queue would grow without end; expected below {capacity:,.6g} "
+        f"their queue would grow without end; expected below {capacity:,.5g} "
         f"({len(servers.service.mean_s):,} requests a batch in {time}), e.g. {GOOD_LOAD * capacity:,.4g} for "
         f"{100 * GOOD_LOAD:.0f} %, or nodes={enough}"
     )

@@ -15,8 +15,8 @@ PERCENTILES = {"p50_s": 50.0, "p90_s": 90.0, "p99_s": 99.0, "p999_s": 99.9}
 WARM_UP = 0.1
 """First part of the simulated time, which no figure counts: the queue is empty at its start."""
 
-QUEUE_POINTS = 200
-"""Points of the length of the queue over time."""
+QUEUE_PARTS = 200
+"""Parts of the simulated time for which the length of the queue is reported."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +86,16 @@ def load_of(served: Served, servers: int, horizon_s: float) -> Load:
 
 
 def queue_over_time(served: Served, horizon_s: float) -> tuple[FloatArray, FloatArray]:
-    """Times, and requests that wait at each for the begin of their batch; two ``[Q]``."""
-    times = np.linspace(0.0, horizon_s, QUEUE_POINTS + 1)[1:]
-    arrived = np.searchsorted(served.arrival_s, times, side="right")
-    begun = np.searchsorted(np.sort(served.start_s), times, side="right")
-    return times, (arrived - begun).astype(np.float64)
+    """Ends of equal parts of the time, and requests that wait for the begin of their batch in each; two ``[Q]``.
+
+    The mean over each part: ``d/dx sum of (x - arrival) - (x - start)`` over requests with these before x.
+    """
+    edges = np.linspace(0.0, horizon_s, QUEUE_PARTS + 1)
+    waited_s = _passed_s(served.arrival_s, edges) - _passed_s(np.sort(served.start_s), edges)
+    return edges[1:], np.diff(waited_s) / np.diff(edges)
+
+
+def _passed_s(events_s: FloatArray, edges_s: FloatArray) -> FloatArray:
+    """Time since each event before an edge, summed over events ``[Q]``; events are ascending."""
+    before = np.searchsorted(events_s, edges_s)
+    return np.asarray(before * edges_s - np.concatenate([[0.0], np.cumsum(events_s)])[before])

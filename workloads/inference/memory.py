@@ -22,9 +22,7 @@ BATCHES_ON_DEVICE = 1
 """Batches of a server that are on their way or computed at once."""
 
 
-def memory_of_servers(
-    tables: Tables, dense: DensePart, settings: InferenceSettings, input_bytes: float
-) -> MemoryUse:
+def memory_of_servers(tables: Tables, dense: DensePart, settings: InferenceSettings, input_bytes: float) -> MemoryUse:
     """Bytes of every server.
 
     Args:

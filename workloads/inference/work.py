@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from simulator.operators import CacheFill, EmbeddingLookup, HostTraffic
+from simulator.operators import CacheFill, EmbeddingLookup, FloatArray, HostTraffic
 from workloads.dlrm.iteration.groups import EmbeddingGroup
 from workloads.dlrm.iteration.job import Job
 from workloads.dlrm.iteration.residency import with_residency
@@ -82,7 +82,7 @@ def _group(plan: Plan, dense: DensePart, settings: InferenceSettings) -> Embeddi
     return with_residency((group,), plan, settings.dlrm(settings.batch), dense)[0] if settings.on_host else group
 
 
-def _sum(values: np.typing.NDArray[np.float64]) -> np.typing.NDArray[np.float64]:
+def _sum(values: FloatArray) -> FloatArray:
     """The sum over shards on the only rank ``[1]``."""
     return np.array([float(np.sum(values))])
 

@@ -8,6 +8,7 @@ from inputs.yaml_lines import Document
 from scenarios.backend import BACKEND
 from scenarios.family import Asked, Filled
 from scenarios.inference.section import GPU_CACHE, MOST_SAMPLES, InferenceScenario, InferenceSection
+from workloads.dlrm.laws.index_laws import IndexLaw
 from workloads.dlrm.model.model import DlrmModel, with_law
 from workloads.graded import Graded
 
@@ -33,7 +34,7 @@ def fill(asked: Asked[DlrmModel, InferenceScenario]) -> Filled[DlrmModel]:
     _check_requests(document, section, batch // asked.world_size)
     model = asked.model
     if section.indices is not None:
-        law = Graded(value=section.indices, source="the scenario", grade="assumed")
+        law = Graded[IndexLaw](value=section.indices, source="the scenario", grade="assumed")
         model = with_law(model, law, document, ("workload", "indices"))
     update = {"indices": None, "max_batch": None, **_tiers(document, section, asked.cluster)}
     return Filled(section.model_copy(update=update), model, batch)

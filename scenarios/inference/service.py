@@ -66,7 +66,7 @@ class ServiceCurve:
         return ServiceTimes(self._at(asked, known, "time_s"), self._at(asked, known, "deviation_s"))
 
     def _at(self, asked: IntArray, known: IntArray, name: str) -> FloatArray:
-        return np.interp(asked, known, [getattr(size, name) for size in self.sizes])
+        return np.asarray(np.interp(asked, known, [getattr(size, name) for size in self.sizes]))
 
 
 def service_curve(resolved: ResolvedScenario[Any, Any], workload: InferenceWorkload, machine: Machine) -> ServiceCurve:

@@ -119,8 +119,13 @@ def overload(servers: Servers, ranks_per_node: int, nodes: int) -> tuple[str, in
     message = (
         f"workload.requests_per_s: {section.requests_per_s:,.10g} requests a second are "
         f"{100 * servers.utilisation:.0f} % of what {servers.count} server{'s' * (servers.count > 1)} can answer, and "
-        f"their queue would grow without end; expected below {capacity:,.5g} "
-        f"({len(servers.service.mean_s):,} requests a batch in {time}), e.g. {GOOD_LOAD * capacity:,.4g} for "
+        f"their queue would grow without end; expected below {_rounded(capacity)} "
+        f"({len(servers.service.mean_s):,} requests a batch in {time}), e.g. {_rounded(GOOD_LOAD * capacity)} for "
         f"{100 * GOOD_LOAD:.0f} %, or nodes={enough}"
     )
     return message, enough
+
+
+def _rounded(rate: float) -> str:
+    """A rate with four significant digits: ``2,361,000``."""
+    return f"{float(f'{rate:.4g}'):,.10g}"

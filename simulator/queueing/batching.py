@@ -10,7 +10,7 @@ one earlier.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
@@ -128,7 +128,7 @@ def _serve_queue(
     return Served(arrival_s, np.repeat(start, size), np.repeat(end, size), start, end, size)
 
 
-def _server(clock: simpy.Environment, queue: _Queue) -> Iterator[simpy.Event]:
+def _server(clock: simpy.Environment, queue: _Queue) -> Generator[simpy.Event]:
     """A server, until no request is left."""
     while queue.head < queue.count:
         yield clock.timeout(queue.take(clock.now) - clock.now)

@@ -74,7 +74,7 @@ def _forward(recorder: Recorder, work: BatchWork, ready: int) -> None:
     record_interaction(recorder, job)
     record_mlp(recorder, job, job.dense.top, "top_mlp_forward")
     size = float(job.batch * job.dense.top[-1].outputs * job.element_bytes)
-    scores = recorder.kernel("sigmoid", Elementwise(size, size), section=OUTPUT, operators=["aten::sigmoid"])
     recorder.wait_for_launches("iteration_sync", job.settings.framework.seconds("iteration_s"), section=OUTPUT)
+    scores = recorder.kernel("sigmoid", Elementwise(size, size), section=OUTPUT, operators=["aten::sigmoid"])
     there = Copy(float(job.batch * SCORE_BYTES), "d2h")
     recorder.kernel("scores_to_host", there, section=OUTPUT, stream=MEMCPY, after=[scores])

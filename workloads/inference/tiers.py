@@ -1,10 +1,12 @@
 """Rows of a batch by the tier that they are in: cache of the server, host memory of its node, SSDs.
 
 Both the cache and host memory keep the rows that were used last (LRU), by Che's approximation as
-`workloads.dlrm.laws.popularity` has it. The cache sees all lookups: it lacks a row of popularity p with probability
-``(1 - p)^T``, where T lookups touch as many rows as it holds. Host memory sees the lookups that miss the cache, as if
-they were independent: rows of popularity proportional to ``p (1 - p)^T``. Caches of several servers on a node miss
-alike, so that their number changes nothing in the mix.
+`workloads.dlrm.laws.popularity` has it. The cache sees all lookups: it lacks a row that is looked up at rate p with
+probability ``exp(-p T)``, where T lookups touch as many rows as it holds. Host memory sees only misses of the cache:
+those of a row are ``1 / r`` lookups apart in the mean, with ``r = p exp(-p T)``, and never closer than T. So the time
+from one to the next is taken as T and an exponential time of mean ``1 / r - T`` (Che, Tung, Wang, IEEE JSAC 20, 2002,
+have T of the two caches alone). Host memory keeps rows whose last miss is at most U lookups ago, where U makes as many
+of them as it holds. Caches of several servers on a node miss alike, so that their number changes nothing in the mix.
 
 The popularity of rows does not depend on the batch: a law that repeats rows as a measured histogram does is the one of
 the largest batch.
@@ -109,18 +111,55 @@ def tiers_of(law: Law, rows: int, lookups: float, samples: int, cached: float, i
         in_host: fraction of the rows that host memory holds.
     """
     of = law.popularity(rows, lookups, samples)
-    not_cached = lacking(of, np.floor(cached * rows))
-    seen = of.share * not_cached
-    total = float(seen.sum())
-    if total <= 0.0:
-        return TableTiers(of, not_cached, np.zeros_like(not_cached))
-    return TableTiers(of, not_cached, lacking(Popularity(of.count, seen / total), np.floor(in_host * rows)))
+    rate, held, kept = -np.log1p(-of.p), np.floor(cached * rows), np.floor(in_host * rows)
+    reach = float(of.characteristic_lookups(held))
+    if held >= rows or np.isinf(reach):
+        return TableTiers(of, np.zeros_like(rate), np.zeros_like(rate))
+    not_cached = np.exp(-rate * reach)
+    missed = _Missed(of.count, rate * not_cached, reach)
+    if kept >= float(of.count[missed.rate > _NEVER].sum()):
+        return TableTiers(of, not_cached, np.zeros_like(rate))
+    return TableTiers(of, not_cached, missed.later_than(missed.window(kept)))
 
 
-def lacking(of: Popularity, held_rows: float) -> FloatArray:
-    """Probability that an LRU cache of so many rows lacks a row of each bin ``[K]`` when it is looked up."""
-    if held_rows >= of.rows:
-        return np.zeros_like(of.count)
-    window = float(of.characteristic_lookups(held_rows))
-    log = np.log1p(-of.p)
-    return np.exp(np.where(log == 0.0, 0.0, window * log)) if np.isfinite(window) else (log == 0.0).astype(np.float64)
+@dataclass(frozen=True, slots=True, eq=False)
+class _Missed:
+    """Misses of a cache, by row.
+
+    Attributes:
+        count: rows of each bin ``[K]``.
+        rate: misses of a row per lookup ``[K]``.
+        least: least lookups from one miss of a row to the next.
+    """
+
+    count: FloatArray
+    rate: FloatArray
+    least: float
+
+    def later_than(self, lookups: float) -> FloatArray:
+        """Probability that the next miss of a row comes later than so many lookups after one ``[K]``."""
+        beyond = max(0.0, lookups - self.least)
+        return np.exp(-beyond * self.rate / (1.0 - self.rate * self.least))
+
+    def within(self, lookups: float) -> float:
+        """Rows with a miss among the last so many lookups: age of a renewal process."""
+        sure = self.rate * min(lookups, self.least)
+        rest = (1.0 - self.rate * self.least) * (1.0 - self.later_than(lookups))
+        return float(self.count @ (sure + rest))
+
+    def window(self, rows: float) -> float:
+        """Lookups among which ``rows`` rows have a miss."""
+        low, high = 0.0, max(self.least, 1.0)
+        while self.within(high) < rows:
+            low, high = high, 2.0 * high
+        for _ in range(_HALVINGS):
+            middle = 0.5 * (low + high)
+            low, high = (middle, high) if self.within(middle) < rows else (low, middle)
+        return high
+
+
+_HALVINGS = 50
+"""Halvings of the bracket of a window: as exact as a double."""
+
+_NEVER = 1e-30
+"""Misses of a row per lookup below which it has none in the life of a machine."""

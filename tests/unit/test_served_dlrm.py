@@ -1,0 +1,220 @@
+"""Served DLRMs: rows by tier against a simulated cache, closed forms of a batch, memory, laws of latency."""
+
+from __future__ import annotations
+
+import re
+from collections import OrderedDict
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from inputs.errors import InfeasibleError
+from scenarios.engine_run import iteration_s
+from scenarios.prepare import prepare
+from scenarios.progress import Silent
+from scenarios.resolve import changed, load_scenario
+from scenarios.runner import simulation_of
+from scenarios.summary import summary_of
+from simulator.engine import RunOptions, run
+from simulator.engine.oracle import run_oracle
+from simulator.lowering import lower
+from simulator.operators import HostWork
+from workloads.dlrm.laws.index_laws import Indices, make_law
+from workloads.inference.settings import HOST_ROW_S, SSD_READ_S, SSD_ROW_S
+from workloads.inference.tiers import rows_of_batch, tiers_of
+
+NAME = "hps_mlperf_dlrm_dcnv2"
+ZIPF = make_law(Indices(distribution="zipf", exponent=0.9))
+SMALL = (
+    "world_size=1", "workload.model=cpu_dlrm_small", "workload.global_batch_size=64", "workload.requests_per_s=1000",
+    "workload.simulated_time=2s",
+)  # fmt: skip
+
+
+def served(*settings: str):
+    return load_scenario(NAME, settings)
+
+
+def placed(*settings: str):
+    return prepare(served(*settings), Silent())
+
+
+def summary(*settings: str):
+    done = simulation_of(served(*settings), Silent())
+    return summary_of(done.prepared, done.analysis, None, None, None, done.warnings)
+
+
+class Lru:
+    """A cache of the rows used last."""
+
+    def __init__(self, rows: int) -> None:
+        self.rows, self.held = rows, OrderedDict[int, None]()
+
+    def lacks(self, row: int) -> bool:
+        missing = row not in self.held
+        self.held[row] = None
+        self.held.move_to_end(row)
+        if len(self.held) > self.rows:
+            self.held.popitem(last=False)
+        return missing
+
+
+@pytest.mark.parametrize(("cached", "in_host"), [(0.05, 0.3), (0.2, 0.5), (0.2, 0.2), (0.0, 0.4)])
+def test_rows_by_tier_are_those_of_two_caches_behind_each_other(cached, in_host):
+    """Single lookups into a table of 2,000 rows, drawn by the law, through one LRU cache and then another."""
+    rows, draws = 2_000, 60_000
+    law = ZIPF.popularity(rows, 1.0, 1)
+    drawn = law.ranks(np.random.default_rng(0).random(draws)).tolist()
+    device, host, counted = Lru(int(cached * rows)), Lru(int(in_host * rows)), np.zeros(2)
+    for number, row in enumerate(drawn):
+        if not device.rows or device.lacks(row):
+            counted += np.array([1.0, float(host.lacks(row))]) * (number >= draws // 3)
+    misses, on_ssd = counted / (draws - draws // 3)
+    _, from_host, from_ssd, *_ = tiers_of(ZIPF, rows, 1.0, 1, cached, in_host).rows(1.0)
+
+    assert from_host + from_ssd == pytest.approx(misses, rel=0.03)
+    assert from_ssd == pytest.approx(on_ssd, rel=0.03)
+
+
+def test_tiers_are_all_rows_and_grow_with_their_share():
+    found = {
+        (cached, in_host): tiers_of(ZIPF, 10_000, 100.0, 10, cached, in_host).rows(100.0)
+        for cached in (0.0, 0.1, 0.5, 1.0)
+        for in_host in (0.0, 0.2, 1.0)
+    }
+    distinct = found[0.0, 0.0][0]
+    missing = {key: rows[1] + rows[2] for key, rows in found.items()}
+
+    assert all(rows[0] == distinct and rows.min() >= 0.0 for rows in found.values())
+    assert [missing[share, 0.2] for share in (0.0, 1.0)] == pytest.approx([distinct, 0.0])
+    assert missing[0.0, 0.2] > missing[0.1, 0.2] > missing[0.5, 0.2]
+    assert [found[0.1, share][2] for share in (0.0, 1.0)] == pytest.approx([missing[0.1, 0.0], 0.0])
+    assert [missing[0.1, share] for share in (0.0, 1.0)] == pytest.approx([missing[0.1, 0.2]] * 2)
+
+
+def test_a_batch_of_uniform_rows_has_the_binomial_spread():
+    """N rows of which a part c is cached: n lookups touch N (1 - (1 - 1/N)^n), and a part 1 - c of them is missing."""
+    rows, lookups, cached = 1_000, 300.0, 0.25
+    touched, host, ssd, variance, _ = tiers_of(make_law("uniform"), rows, lookups, 1, cached, 1.0).rows(lookups)
+    p = (1.0 - (1.0 - 1.0 / rows) ** lookups) * (1.0 - cached)
+
+    assert touched == pytest.approx(rows * (1.0 - (1.0 - 1.0 / rows) ** lookups))
+    assert (host, ssd) == (pytest.approx(rows * p, rel=1e-3), 0.0)
+    assert variance == pytest.approx(rows * p * (1.0 - p), rel=1e-3)
+
+
+def test_the_hosts_threads_take_their_time_for_each_missing_row():
+    prepared = placed("workload.host_threads=4")
+    workload = prepared.workload
+    rows = rows_of_batch(workload.tables, workload.settings, workload.settings.batch)
+    host, ssd = float(rows.host.sum()), float(rows.ssd.sum())
+    (program,) = prepared.graph.programs
+    found = program.work[program.names.index("find_rows")]
+
+    assert isinstance(found, HostWork)
+    assert found.seconds == pytest.approx((HOST_ROW_S * host + SSD_ROW_S * ssd) / 4 + SSD_READ_S, rel=1e-6)
+
+
+def test_a_server_takes_a_batch_when_the_last_one_is_answered():
+    """The engine equals the oracle, and iterations follow each other without overlap."""
+    prepared = placed(*SMALL)
+    lowering = lower(prepared.graph, prepared.machine)
+    options = RunOptions(max_iterations=3, keep_last=3)
+    ends = run(lowering.program, options).iteration_end_ps
+
+    assert np.array_equal(ends, run_oracle(lowering.program, options).iteration_end_ps)
+    assert np.all(np.diff(ends) == ends[0])
+
+
+@pytest.mark.parametrize(
+    ("better", "part"),
+    [
+        ("workload.gpu_cache=0.4", 1.0),
+        ("workload.host_memory=1", 0.7),
+        ("workload.host_threads=64", 1.0),
+        ("workload.host_row_time=1ns", 1.0),
+        ("workload.ssd_row_time=1us", 1.0),
+        ("world_size=1", 0.8),
+    ],
+)
+def test_more_of_a_tier_and_faster_threads_shorten_a_batch(better, part):
+    """A server alone has the SSDs of its node for itself."""
+    batch = ("workload.max_batch=1024", "workload.requests_per_s=1000")
+    slow, fast = placed(*batch), placed(better, *batch)
+
+    assert iteration_s(fast.resolved, fast.workload, fast.machine) < part * iteration_s(
+        slow.resolved, slow.workload, slow.machine
+    )
+
+
+def test_memory_is_each_tiers_share_of_the_tables():
+    prepared = placed()
+    tables, use = prepared.workload.tables, prepared.memory.use.tiers
+    whole = float(tables.weight_bytes.sum())
+    slots = np.floor(0.2 * tables.rows)
+
+    assert use["ssd"]["weights"].tolist() == pytest.approx([whole / 8] * 8)
+    assert use["ddr"]["weights"].tolist() == pytest.approx([0.5 * whole / 8] * 8)
+    assert use["hbm"]["caches"][0] == pytest.approx(float(slots @ (tables.dim * tables.element_bytes + 24.0)))
+
+
+def test_a_rate_that_servers_cannot_answer_is_refused_with_one_that_they_can():
+    with pytest.raises(InfeasibleError, match=r"12\d % of what 8 servers can answer") as refused:
+        placed("workload.requests_per_s=3000000")
+    assert "workload.requests_per_s" in str(refused.value)
+    proposed = re.search(r"e\.g\. (\S+) for 80 %", str(refused.value))
+    for remedy in (*refused.value.remedies, [f"workload.requests_per_s={proposed[1].replace(',', '')}"]):
+        assert prepare(changed(served(), remedy), Silent()).job.workload.headline.unit == "samples"
+
+
+def test_the_section_of_requests_adds_up():
+    serving = summary(*SMALL)["serving"]
+    curve = serving["load"]
+
+    assert serving["utilisation"] == pytest.approx(serving["requests_per_s"] / serving["capacity_requests_per_s"])
+    assert serving["capacity_requests_per_s"] == pytest.approx(64 / serving["sizes"][-1]["time_s"])
+    assert [row["samples"] for row in serving["sizes"]] == [1, 2, 4, 8, 16, 32, 64]
+    for row in serving["sizes"]:
+        assert sum(row["lookups_found"].values()) == pytest.approx(1.0)
+    for key in ("p99_s", "busy", "mean_batch"):
+        rising = [row[key] for row in curve]
+        assert all(after > 0.98 * before for before, after in pairwise(rising)), key
+    assert serving["work"]["answered_per_s"] == pytest.approx(1000.0, rel=0.1)
+    assert serving["latency"] == serving["latency_p10"] == serving["latency_p90"], "there is no interval"
+
+
+def test_slower_batches_answer_later_and_too_slow_ones_without_bound():
+    job = placed(*SMALL).job
+    found = job.timed_sections(0.8, 1.5)["serving"]
+    ends = [found[name]["p99_s"] for name in ("latency_p10", "latency", "latency_p90")]
+
+    assert ends == sorted(ends)
+    assert ends[0] < ends[2]
+    assert job.timed_sections(1.0, 1.0 / found["utilisation"])["serving"]["latency_p90"] is None
+
+
+def test_a_whole_cache_needs_no_host_and_no_ssd():
+    names = placed(*SMALL, "workload.gpu_cache=1").graph.programs[0].names
+
+    assert not {"cache_query", "find_rows", "read_ssd", "rows_to_device"} & set(names)
+
+
+def test_cpus_have_all_rows_in_memory():
+    prepared = prepare(load_scenario("hps_cpu_dlrm_dcnv2"), Silent())
+    weights = float(prepared.workload.tables.weight_bytes.sum())
+
+    assert prepared.memory.use.tiers["hbm"]["weights"][0] == pytest.approx(weights + prepared.workload.dense.bytes)
+    assert not prepared.memory.use.tiers["ddr"]
+    assert prepared.job.estimate_sections() == {}
+
+
+def test_rows_do_not_depend_on_how_often_a_law_is_asked():
+    """The popularity of rows is that of the largest batch; small batches look up fewer of the same rows."""
+    workload = placed("workload.indices=dlrm_datasets_2021", "workload.requests_per_s=100000").workload
+    shares = [workload.of_batch(size).rows() for size in (1, 1024)]
+    few, many = (rows.missing / float(rows.lookups.sum()) for rows in shares)
+
+    assert many < few < 1.0
+    assert replace(workload.of_batch(1).settings, batch=1024) == workload.settings

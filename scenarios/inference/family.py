@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from inputs.errors import InfeasibleError
-from inputs.keys import KeyPath
+from inputs.keys import KeyPath, key_text
 from inputs.quantities import MAX_RANKS
 from scenarios.candidates import Candidate
 from scenarios.capacity import MemoryReport, capacities_bytes
@@ -84,7 +84,8 @@ class PlacedInference:
         file, line = self.resolved.document.where(("workload", "requests_per_s"))
         place = f"{file}:{line}" if line is not None else str(file)
         most = min(MAX_RANKS // ranks, self.resolved.cluster.max_nodes.value)
-        raise InfeasibleError(f"{place}: {message}", remedies=[[f"nodes={nodes}"]] if nodes <= most else [])
+        more = [f"nodes={nodes}", f"{key_text(filling.PER_SERVER)}={self.workload.settings.most}"]
+        raise InfeasibleError(f"{place}: {message}", remedies=[more] if nodes <= most else [])
 
     def warnings(self) -> Sequence[str]:
         """None."""

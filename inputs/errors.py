@@ -126,5 +126,10 @@ def nearest_name(name: str, names: Iterable[str]) -> str | None:
     return known[matches[0]] if matches else None
 
 
+def listed(names: Sequence[str]) -> str:
+    """Names in a sentence: ``a``, ``a and b``, ``a, b and c``."""
+    return " and ".join(part for part in (", ".join(names[:-1]), names[-1]) if part)
+
+
 def _folded(name: str) -> str:
     return name.strip().casefold().replace("-", "_").replace(" ", "_")

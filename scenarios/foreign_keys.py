@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from inputs.errors import nearest_name
+from inputs.errors import listed, nearest_name
 from inputs.fields import keys_at
 from inputs.keys import KeyPath, value_at
 from inputs.yaml_lines import Document
@@ -28,7 +28,7 @@ def refuse_foreign_keys(document: Document, family: Family[Any, Any]) -> None:
                 own = keys_at(family.scenario, path[:-1])
                 raise document.error(
                     path,
-                    f"{path[-1]} is a key of {' and '.join(kinds)} workloads, and this one is {family.kind}",
+                    f"{path[-1]} is a key of {listed(kinds)} workloads, and this one is {family.kind}",
                     given=path[-1],
                     expected=f"one of {', '.join(own)}",
                     nearest=nearest_name(str(path[-1]), own),

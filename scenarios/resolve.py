@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from hardware_specs import Cluster, read_cluster
-from inputs.errors import InputError
+from inputs.errors import InputError, listed
 from inputs.keys import KeyPath, key_text
 from inputs.quantities import MAX_RANKS
 from inputs.validate import validate
@@ -216,7 +216,7 @@ def _of_another_kind(document: Document, error: InputError, given: str, family: 
             other.load_model(given, origin=document, key=key_text(MODEL))
             kinds.append(kind)
     if kinds and family.kind not in kinds:
-        error.message += f"; {given} is a model of workload.kind {' and '.join(kinds)}"
+        error.message += f"; {given} is a model of workload.kind {listed(kinds)}"
         error.nearest = None
     return error
 

@@ -13,7 +13,7 @@ from scenarios.inference.section import InferenceSection
 from scenarios.inference.service import ServiceCurve
 from simulator.queueing.arrivals import poisson_arrivals
 from simulator.queueing.batching import BatchRule, Served, ServiceTimes, serve
-from simulator.queueing.latency import Latency, latency_of, load_of, queue_over_time
+from simulator.queueing.latency import RequestLatency, latency_of, load_of, queue_over_time
 
 LOADS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95)
 """Points of the curve of latency over load: fractions of the servers' capacity."""
@@ -59,7 +59,7 @@ class Servers:
         arrival_s = poisson_arrivals(rate_per_s, horizon_s, arrivals)
         return serve(arrival_s, self.count, rule, self.service.times(slower), others, self.section.routing)
 
-    def latency(self, slower: float) -> Latency | None:
+    def latency(self, slower: float) -> RequestLatency | None:
         """Latency with batches that take ``slower`` times as long; None where they cannot answer all requests."""
         if slower * self.utilisation >= 1.0:
             return None

@@ -20,7 +20,7 @@ QUEUE_PARTS = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Latency:
+class RequestLatency:
     """Times from arrival to answer, seconds, of the requests that arrive after the warm-up.
 
     Attributes:
@@ -58,14 +58,14 @@ class Load:
     waiting: float
 
 
-def latency_of(served: Served, horizon_s: float) -> Latency:
+def latency_of(served: Served, horizon_s: float) -> RequestLatency:
     """Latency of the requests that arrive after the warm-up; at least one must."""
     counted = served.arrival_s >= WARM_UP * horizon_s
     taken_s = (served.end_s - served.arrival_s)[counted]
     waits_s = (served.start_s - served.arrival_s)[counted]
     found = np.percentile(taken_s, list(PERCENTILES.values())).tolist()
     percentiles = dict(zip(PERCENTILES, found, strict=True))
-    return Latency(mean_s=float(taken_s.mean()), **percentiles, wait_s=float(waits_s.mean()))
+    return RequestLatency(mean_s=float(taken_s.mean()), **percentiles, wait_s=float(waits_s.mean()))
 
 
 def load_of(served: Served, servers: int, horizon_s: float) -> Load:

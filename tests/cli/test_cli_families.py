@@ -72,7 +72,12 @@ def test_a_kind_that_does_not_exist_is_refused_with_the_nearest_one(toy, capsys)
     ("text", "place", "key", "words"),
     [
         (TOY + "  sharding: {planner: greedy}\n", "9", "workload.sharding", "sharding is a key of dlrm workloads"),
-        (TOY + "precision: {tables: fp16}\n", "9", "precision.tables", "tables is a key of dlrm and dlrm_ps workloads"),
+        (
+            TOY + "precision: {tables: fp16}\n",
+            "9",
+            "precision.tables",
+            "tables is a key of dlrm, dlrm_ps and inference workloads",
+        ),
         (
             TOY + "  optimizer: {tables: sgd}\n",
             "9",
@@ -95,7 +100,11 @@ def test_a_key_of_another_kind_names_the_kinds_that_have_it(toy, capsys, text, p
     [
         ("ps_async_a", "resnet50", "unknown model; resnet50 is a model of workload.kind convnet; given"),
         ("zionex_a_128", "vgg16", "unknown model; vgg16 is a model of workload.kind convnet; given"),
-        ("tf_resnet50", "zionex_a", "no such network; zionex_a is a model of workload.kind dlrm and dlrm_ps; given"),
+        (
+            "tf_resnet50",
+            "zionex_a",
+            "no such network; zionex_a is a model of workload.kind dlrm, dlrm_ps and inference; given",
+        ),
     ],
 )
 def test_a_model_of_another_kind_names_the_kinds_that_have_it(capsys, scenario, model, words):

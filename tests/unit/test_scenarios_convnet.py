@@ -91,7 +91,7 @@ def test_the_batch_is_given_for_a_rank_or_for_all(of):
         ("  global_batch_size: 8\n", "fewer images than the 16 ranks"),
         ("  sharding: {planner: greedy}\n", "sharding is a key of dlrm workloads, and this one is convnet"),
         ("precision: {dense: fp8}\n", "precision.dense"),
-        ("precision: {tables: fp16}\n", "tables is a key of dlrm and dlrm_ps workloads"),
+        ("precision: {tables: fp16}\n", "tables is a key of dlrm, dlrm_ps and inference workloads"),
     ],
 )
 def test_what_cannot_be_is_refused_at_its_line(of, more, message):

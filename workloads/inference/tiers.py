@@ -57,12 +57,11 @@ class BatchRows:
     """Rows of a batch of one server, of each table ``[N]``.
 
     Attributes:
-        lookups: lookups.
-        distinct: distinct rows among them.
+        distinct: distinct rows among the lookups.
         host: distinct rows that the cache lacks and host memory has.
         ssd: distinct rows that only SSDs have.
         host_variance: variance of ``host`` from batch to batch; rows are drawn independently.
-        ssd_variance: variance of ``ssd``.
+        ssd_variance: the same for rows of SSDs.
     """
 
     lookups: FloatArray

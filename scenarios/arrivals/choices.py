@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from scenarios.arrivals.jobs_file import ArrivingKind, Deadline, JobsFile
 from scenarios.arrivals.times import TimedKind
-from simulator.queueing.loss_formulas import kaufman_roberts
+from simulator.queueing.closed_forms import kaufman_roberts
 
 MOST = "maximum parallelism"
 """Name of the choice in which each job has the largest of its sizes."""

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from simulator.queueing.arriving_jobs import ArrivingJobs, served, sustained_per_s
+from simulator.queueing.closed_forms import erlang_b, kaufman_roberts
 from simulator.queueing.estimates import ratio_of, statistics_of
-from simulator.queueing.loss_formulas import erlang_b, kaufman_roberts
 
 LOADS = [(1, 0.5), (4, 4.0), (16, 24.0)]
 """Servers and offered load; blocking from 31 to 39 %, which 60,000 jobs give within 2 %."""

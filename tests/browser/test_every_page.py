@@ -78,6 +78,13 @@ def transformer_page(folder: Path) -> Path:
     return done.folder / "report.html"
 
 
+def requests_page(folder: Path) -> Path:
+    """Latency over load, lookups by tier, a queue over time."""
+    settings = ["world_size=2", "workload.requests_per_s=50000", "workload.simulated_time=1s", "workload.max_batch=64"]
+    done = dlrmsim.run("hps_mlperf_dlrm_dcnv2", settings=settings, levers=False, out=folder / "run")
+    return done.folder / "report.html"
+
+
 def scaling_page(folder: Path) -> Path:
     """Sizes that do not fit, that are measured, and that are beyond what is measured; advice."""
     over, settings = "world_size=1,2,4,8,16,64,256", ["cluster=zionex", "cost.gpu_hour_usd=2.5"]
@@ -170,6 +177,7 @@ def measured_page(folder: Path) -> Path:
 PAGES: dict[str, Callable[[Path], Path]] = {
     "run": run_page,
     "transformer": transformer_page,
+    "requests": requests_page,
     "scaling": scaling_page,
     "lines": lines_page,
     "words": words_page,

@@ -28,8 +28,8 @@ OWN = tuple(f"{room}/{kind}/" for room in ("scenarios", "workloads", "reports") 
 NAMES = re.compile(rf"\b({'|'.join(FAMILIES.names())})s?\b", re.IGNORECASE)
 """Kinds of workload as words, one or several of them."""
 OF_A_FAMILY = re.compile(rf"scenarios\.({'|'.join(FAMILIES.names())})\.(family|section)")
-PACKAGE = re.compile(r"(scenarios|workloads)\.\w+(\.\w+)*")
-"""Names of packages, which the registry of families imports and whose files are found by them."""
+PACKAGE = re.compile(r"(scenarios|workloads)\.\w+(\.\w+)*(:\w+)?")
+"""Names of packages, with a class or alone, by which the registry of families and formats of files are found."""
 DEFAULTS = "scenarios/types.py"
 """The file that names the kind of scenarios that name none."""
 

@@ -20,6 +20,7 @@ from workloads.graph.framework import Framework
 DEFAULT_PLANNER = "greedy"
 PLAN: KeyPath = ("workload", "sharding", "plan")
 PLANNER: KeyPath = ("workload", "sharding", "planner")
+DENSE: KeyPath = ("workload", "dense")
 UPDATE: KeyPath = ("workload", "embedding_update")
 
 
@@ -29,6 +30,7 @@ def fill(asked: Asked[DlrmModel, DlrmScenario]) -> Filled[DlrmModel]:
     model = _with_laws(document, asked.scenario, asked.model)
     check_overlap(document, chosen)
     _check_update(document, chosen, asked.cluster)
+    _check_dense(document, chosen, asked.cluster, framework)
     sharding, place = _read_sharding(document, asked.scenario, framework)
     section = with_framework_hybrid(chosen, framework, model, asked.world_size)
     section = with_framework_defaults(section, framework).model_copy(
@@ -54,6 +56,24 @@ def _check_update(document: Document, chosen: DlrmSection, cluster: Cluster) -> 
         given=chosen.embedding_update,
         expected="nothing, or a cluster of CPU sockets such as xeon_8280_opa",
     )
+
+
+def _check_dense(document: Document, chosen: DlrmSection, cluster: Cluster, framework: Framework) -> None:
+    """Refuse divided dense layers where no generator records them: on CPUs, and on the first rank only.
+
+    Raises:
+        InputError: the scenario divides them.
+    """
+    if chosen.dense is None or chosen.dense.plain:
+        return
+    why = None
+    if cluster.node.gpu is None:
+        why = "dense layers are divided among GPUs, and the cluster has CPUs"
+    elif framework.bottom_on_first_rank:
+        why = f"{framework.name} computes the bottom MLP on the first rank"
+    if why is not None:
+        given = " and ".join(strategies.in_words() for strategies in (chosen.dense.bottom, chosen.dense.top))
+        raise document.error(DENSE, why, given=given, expected="ddp on both levels, or no such key")
 
 
 def _with_laws(document: Document, scenario: DlrmScenario, model: DlrmModel) -> DlrmModel:

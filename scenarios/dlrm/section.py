@@ -11,6 +11,7 @@ from scenarios.types import KIND, PRECISION, WORKLOAD, BatchSize, Scenario, Sect
 from workloads.dlrm.laws.index_laws import IndexLaw
 from workloads.dlrm.laws.pooling import PoolingSpread
 from workloads.dlrm.model.choices import (
+    DenseStrategies,
     ExchangeCalls,
     HybridEmbedding,
     Ingestion,
@@ -98,7 +99,10 @@ class DlrmSection(Section):
     )
     ingestion: Ingestion | None = Field(None, description="reader hosts; without them batches are always there")
     strategy: Literal["hybrid"] = Field(
-        "hybrid", description="hybrid: embedding tables model-parallel, dense layers data-parallel"
+        "hybrid", description="hybrid: embedding tables model-parallel, dense layers as in dense"
+    )
+    dense: DenseStrategies | None = Field(
+        None, description="strategies of dense layers within a node and between nodes (default: ddp, data-parallel)"
     )
     rows_scaling: Literal["none", "fit"] = Field(
         "none", description="fit: shrink the rows of all tables by one factor until the plan fits"

@@ -7,6 +7,7 @@ from scenarios.dlrm.typed import DlrmResolved
 from simulator.compute import threads_of
 from simulator.operators import UpdateVariant
 from workloads.dlrm.laws.index_laws import make_law
+from workloads.dlrm.model.choices import DenseStrategies
 from workloads.dlrm.model.settings import DlrmSettings
 from workloads.graph.choices import largest_share
 
@@ -47,4 +48,5 @@ def settings_of(resolved: DlrmResolved) -> DlrmSettings:
         cuda_graph=workload.cuda_graph or "none",
         hybrid=workload.hybrid_embedding,
         ingestion=workload.ingestion,
+        dense=workload.dense or DenseStrategies(),
     )

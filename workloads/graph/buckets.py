@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+
+from workloads.graph.levels import WORLD
 
 GRADIENT_BYTES = 4
 """Dense parameters, gradients and optimizer state are fp32 (PyTorch default and with automatic mixed precision)."""
@@ -10,10 +13,15 @@ GRADIENT_BYTES = 4
 
 @dataclass(frozen=True, slots=True)
 class Bucket:
-    """Gradients that one all_reduce sums: ready when the gradient named ``ready_after`` is."""
+    """Gradients that one all_reduce sums: ready when the gradient named ``ready_after`` is.
+
+    Attributes:
+        communicator: ranks that sum them.
+    """
 
     parameters: int
     ready_after: str
+    communicator: str = WORLD
 
     @property
     def bytes(self) -> int:
@@ -21,7 +29,9 @@ class Bucket:
         return self.parameters * GRADIENT_BYTES
 
 
-def gradient_buckets(gradients: list[tuple[str, int]], first_bytes: float, cap_bytes: float) -> tuple[Bucket, ...]:
+def gradient_buckets(
+    gradients: Sequence[tuple[str, int]], first_bytes: float, cap_bytes: float, communicator: str = WORLD
+) -> tuple[Bucket, ...]:
     """DDP's buckets.
 
     Gradients are added in the order in which backward makes them; a bucket is closed as soon as its size reaches the
@@ -37,8 +47,8 @@ def gradient_buckets(gradients: list[tuple[str, int]], first_bytes: float, cap_b
     for name, parameters in gradients:
         filled += parameters
         if filled * GRADIENT_BYTES >= limit:
-            buckets.append(Bucket(filled, name))
+            buckets.append(Bucket(filled, name, communicator))
             filled, limit = 0, cap_bytes
     if filled:
-        buckets.append(Bucket(filled, gradients[-1][0]))
+        buckets.append(Bucket(filled, gradients[-1][0], communicator))
     return tuple(buckets)

@@ -65,8 +65,13 @@ def streams_of(
     ingestion: bool = False,
     on_host: bool = False,
     collective_threads: int = 1,
+    divided: Sequence[str] = (),
 ) -> tuple[Stream, ...]:
-    """The streams that an iteration uses; those of process groups have as many workers as these have threads."""
+    """The streams that an iteration uses; those of process groups have as many workers as these have threads.
+
+    Args:
+        divided: streams of the exchanges of divided layers, on GPUs.
+    """
     own = (*[INPUT_COMM] * own_input_group, *[SUM_COMM] * own_sum_group)
     nodes = (NODE_COMM, CROSS_NODE_COMM) if node_groups else ()
     readers = (READER, FRONTEND) if ingestion else ()
@@ -76,7 +81,7 @@ def streams_of(
         dist = (DATA_DIST,) if schedule.own_input_stream else ()
         lookup = (LOOKUP,) if schedule.own_lookup_stream else ()
         fill = (PREFETCH,) if schedule.fill else ()
-        names = (HOST, DEFAULT, *dist, MEMCPY, COMM, *own, *nodes, *lookup, *fill, *readers)
+        names = (HOST, DEFAULT, *dist, MEMCPY, COMM, *own, *nodes, *divided, *lookup, *fill, *readers)
     return tuple(Stream(name, workers=collective_threads if name in COMM_STREAMS else 1) for name in names)
 
 
@@ -248,8 +253,8 @@ class Recorder(PassBuilder):
         self._end_operator("optimizer")
         return super().build()
 
-    def stream_wait(self, name: str, on: int | str, *, section: str, stream: str = DEFAULT, lag: int = 0) -> None:
-        """Hold ``stream``, not the host, until a collective has ended (``Work.wait`` of c10d)."""
+    def stream_wait(self, name: str, on: int | str, *, section: str, stream: str = DEFAULT, lag: int = 0) -> int:
+        """Hold ``stream``, not the host, until a collective has ended (``Work.wait`` of c10d); returns the task."""
         stream = self._place(stream)
         if isinstance(on, str):
             self.wait_in_calls(on)
@@ -257,6 +262,7 @@ class Recorder(PassBuilder):
         task = self.task(name, stream, Marker(Category.COMM), section=section)
         self.depend(task, known, lag=lag)
         self._last[stream] = task
+        return task
 
     def host(self, name: str, work: Work, *, section: str) -> int:
         """Work of the host thread, which ends a CUDA graph; returns the task's number."""

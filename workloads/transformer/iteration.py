@@ -13,9 +13,10 @@ import numpy as np
 from simulator.operators import CollectiveCall, CollectiveOp, Elementwise
 from simulator.program import IntArray, Program, TaskGraph
 from workloads.graph.buckets import gradient_buckets
+from workloads.graph.levels import GATHER, REDUCE, REPLICATE, gathered_copies
 from workloads.transformer.parts import NetworkPart, parts_of, stage_parts
 from workloads.transformer.pipeline_schedule import PipelineStep, steps_of
-from workloads.transformer.recorder import GATHER, REDUCE, REPLICATE, StageRecorder
+from workloads.transformer.recorder import StageRecorder
 from workloads.transformer.settings import ParallelSizes, TransformerSettings
 
 TIED = "tied_weights"
@@ -147,11 +148,8 @@ class _Stage:
 
     def _copies(self, part: NetworkPart, *, gathered: bool, reduced: bool) -> Elementwise | None:
         """Copies out of the buffer of gathered weights, and of gradients into that of their sum."""
-        settings = self._settings
-        weights = float(part.parameters * settings.element_bytes)
-        read = weights * (gathered + reduced)
-        write = weights * gathered + part.parameters * settings.reduced_bytes * reduced
-        return Elementwise(read, write) if read else None
+        element, wire = self._settings.element_bytes, self._settings.reduced_bytes
+        return gathered_copies(part.parameters, element, wire, gathered=gathered, reduced=reduced)
 
     # Gradients
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 import numpy as np
 
 from simulator.operators import FloatArray
+from workloads.graph.levels import gathered_bytes
 from workloads.graph.memory import MemoryUse, Tier
 from workloads.graph.optimizers import DENSE_STATE
 from workloads.transformer.parts import NetworkPart, parts_of, stage_parts
@@ -76,12 +77,12 @@ def _gathered_bytes(settings: TransformerSettings) -> float:
     sizes, parts = settings.sizes, parts_of(settings)
     if sizes.shards == 1:
         return 0.0
-    largest = sorted((part.parameters for part in parts), reverse=True)
     stays = settings.model.tied and sizes.reshards  # a tied embedding is not freed before the output layer has it
-    freed = sorted((part.parameters for part in parts if not (stays and part.embedding)), reverse=True)
-    there = freed[: 1 + sizes.prefetch] if sizes.reshards else freed
+    freed = [part.parameters for part in parts if not (stays and part.embedding)]
     kept = sum(part.parameters for part in parts if stays and part.embedding)
-    return float((sum(there) + kept) * settings.element_bytes + largest[0] * settings.reduced_bytes)
+    gradient = max(part.parameters for part in parts) * settings.reduced_bytes
+    ahead = sizes.prefetch if sizes.reshards else len(freed)
+    return gathered_bytes(freed, ahead, settings.element_bytes) + kept * settings.element_bytes + gradient
 
 
 def _kept_bytes(settings: TransformerSettings, parts: list[NetworkPart], flight: int) -> float:

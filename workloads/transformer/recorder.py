@@ -21,20 +21,16 @@ from simulator.operators import (
     Operator,
 )
 from simulator.program import Dependency, IntArray, Program, ProgramBuilder
+from workloads.graph.levels import GATHER, REDUCE, REPLICATE, TENSOR
 from workloads.graph.optimizers import DENSE_ACCESSES
 from workloads.transformer.kernels import ATTENTION, PassKernels
 from workloads.transformer.parts import NetworkPart
 from workloads.transformer.settings import TransformerSettings
 
 HOST, DEFAULT = "host", "default"
-TENSOR, CONTEXT, GATHER, REDUCE, REPLICATE = (
-    "tensor_comm",
-    "context_comm",
-    "gather_comm",
-    "reduce_comm",
-    "replicate_comm",
-)
-"""Streams of a rank: the host thread, kernels, and one for each kind of exchange."""
+CONTEXT = "context_comm"
+"""Streams of a rank: the host thread, kernels, and exchanges of keys and values beside those of
+`workloads.graph.levels`."""
 
 SENDS = ("send_forward", "receive_forward", "send_backward", "receive_backward")
 """Streams of messages between stages."""

@@ -16,14 +16,21 @@ from functools import partial
 
 from simulator.operators import Amount, CollectiveCall, DenseOptimizer, Elementwise
 from simulator.precisions import WIRE_BYTES
+from workloads.dlrm.iteration.divided_layers import (
+    GatheredWeights,
+    gathered_activations,
+    scattered_activations,
+    sum_divided,
+)
 from workloads.dlrm.iteration.dot_interaction import record_dot_backward
-from workloads.dlrm.iteration.forward import FORWARD_SHARE, pooled_columns, record_features
+from workloads.dlrm.iteration.forward import FORWARD_SHARE, output_bytes, pooled_columns, record_features
 from workloads.dlrm.iteration.gemms import input_gradient_gemm, weight_gradient_gemm
-from workloads.dlrm.iteration.groups import SUM_WORLD, WORLD, EmbeddingGroup
+from workloads.dlrm.iteration.groups import SUM_WORLD, EmbeddingGroup
 from workloads.dlrm.iteration.job import COPIED_TABLES, Job
 from workloads.dlrm.iteration.output_dist import record_dequantise, record_exchange
 from workloads.dlrm.model.dense import DenseLayer
 from workloads.graph.buckets import GRADIENT_BYTES, Bucket
+from workloads.graph.levels import REDUCE, WORLD
 from workloads.graph.optimizers import DENSE_ACCESSES
 from workloads.graph.recorder import COMM, SUM_COMM, Recorder
 
@@ -34,12 +41,13 @@ OPTIMIZER = "dense_optimizer"
 class Backward:
     """Records the backward pass and the optimizers; keeps the gradient all_reduces to wait for."""
 
-    def __init__(self, recorder: Recorder, job: Job) -> None:
+    def __init__(self, recorder: Recorder, job: Job, weights: GatheredWeights) -> None:
         """Start with all buckets open."""
-        self._recorder, self._job = recorder, job
+        self._recorder, self._job, self._weights = recorder, job, weights
         self._overlaps = job.settings.overlaps
         self._filled: list[tuple[int, Bucket]] = []
-        self._reduced: list[int] = []
+        self._reduced: dict[int, int] = {}
+        self._divided: list[int] = []
         self._deferred: list[Callable[[], int]] = []
         self._one_rank_has = {layer.name for layer in job.dense.bottom} if job.bottom_on_first_rank else set()
 
@@ -82,36 +90,55 @@ class Backward:
         by name. The first layer's inputs are data and need no gradient when ``input_gradient`` is false. ``samples`` as
         forward. For GEMMs in fp8 the 16-bit gradient is cast first.
         """
-        job, last, samples = self._job, None, self._job.batch if samples is None else samples
-        kernels = not job.settings.framework.activates_in_gemm
+        last, samples = None, self._job.batch if samples is None else samples
         for layer in reversed(layers):
-            size = samples * (layer.outputs * job.element_bytes)
-            if kernels and (layer.activation or layer.bias):
-                through = Elementwise(3 * size if layer.activation else size, size if layer.activation else 0.0)
-                self._recorder.kernel(
-                    f"{layer.name}_activation_backward",
-                    through,
-                    section=section,
-                    launches=1 + layer.activation,
-                    operators=_THROUGH[: 1 + layer.activation],
-                )
-            if job.precision == "fp8":
-                self._recorder.kernel(f"{layer.name}_gradient_in_fp8", Elementwise(size, size), section=section)
             of_inputs = input_gradient or layer is not layers[0]
+            self._through(layer, section, samples)
             weights = partial(self._weight_product, layer, section, samples, continues=of_inputs and layer.bias)
             if not layer.bias and not defer:
                 last = weights()
-            if of_inputs:
-                gemm = input_gradient_gemm(job, layer, samples)
-                continues = not layer.bias and not defer
-                self._recorder.kernel(f"{layer.name}_input_gradient", gemm, section=section, continues=continues)
+            scattered = self._inputs(layer, section, samples, defer=defer) if of_inputs else []
             if layer.bias and not defer:
                 last = weights()
             if defer:
                 self._deferred.append(partial(self._weight_gradient, layer, section, samples))
             else:
                 last = self._weights_ready(layer, section) or last
+            for call in scattered:
+                last = self._recorder.stream_wait(f"wait_{layer.name}_inputs_backward", call, section=section)
         return last
+
+    def _through(self, layer: DenseLayer, section: str, samples: Amount) -> None:
+        """Gradient of a layer's outputs: through its activation, from its tensor group, in fp8; and its weights."""
+        job, part = self._job, self._job.parts.get(layer.name)
+        size = output_bytes(job, layer, samples)
+        if not job.settings.framework.activates_in_gemm and (layer.activation or layer.bias):
+            through = Elementwise(3 * size if layer.activation else size, size if layer.activation else 0.0)
+            self._recorder.kernel(
+                f"{layer.name}_activation_backward",
+                through,
+                section=section,
+                launches=1 + layer.activation,
+                operators=_THROUGH[: 1 + layer.activation],
+            )
+        if part is not None and part.scatters_outputs:
+            name = f"{layer.name}_outputs_backward"
+            gathered_activations(self._recorder, job, name, layer.outputs, part, section)
+            size = size * part.tensor.size
+        if job.precision == "fp8":
+            self._recorder.kernel(f"{layer.name}_gradient_in_fp8", Elementwise(size, size), section=section)
+        self._weights.use(part, section)
+
+    def _inputs(self, layer: DenseLayer, section: str, samples: Amount, *, defer: bool) -> list[int]:
+        """Gradient of a layer's inputs; returns the call that scatters it, if a tensor group does."""
+        job, part = self._job, self._job.parts.get(layer.name)
+        gemm = input_gradient_gemm(job, job.on_rank(layer), job.samples(layer, samples))
+        continues = not layer.bias and not defer
+        self._recorder.kernel(f"{layer.name}_input_gradient", gemm, section=section, continues=continues)
+        if part is None or not part.gathers_inputs:
+            return []
+        name = f"{layer.name}_inputs_backward"
+        return [scattered_activations(self._recorder, job, name, layer.inputs, part, section)]
 
     def _weight_gradient(self, layer: DenseLayer, section: str, samples: Amount) -> int:
         """Gradient of a layer's weights, added to that of earlier passes; returns the last task."""
@@ -120,7 +147,8 @@ class Backward:
 
     def _weight_product(self, layer: DenseLayer, section: str, samples: Amount, *, continues: bool = False) -> int:
         """Product for the weights; ``continues``: the operator of the product for the inputs does it."""
-        gemm, name = weight_gradient_gemm(self._job, layer, samples), f"{layer.name}_weight_gradient"
+        job, name = self._job, f"{layer.name}_weight_gradient"
+        gemm = weight_gradient_gemm(job, job.on_rank(layer), job.samples(layer, samples))
         return self._recorder.kernel(name, gemm, section=section, continues=continues)
 
     def _weights_ready(self, layer: DenseLayer, section: str) -> int | None:
@@ -129,8 +157,11 @@ class Backward:
         Returns:
             The cast; None where there is none.
         """
-        job, last = self._job, None
-        size = float(layer.parameters * GRADIENT_BYTES)
+        job, last, part = self._job, None, self._job.parts.get(layer.name)
+        if part is not None and part.shard.size > 1:
+            self._divided += sum_divided(self._recorder, job, part)
+            return None
+        size = float(job.on_rank(layer).parameters * GRADIENT_BYTES)
         if job.casts_weights:
             cast = Elementwise(size / 2, size)
             last = self._recorder.kernel(f"{layer.name}_gradient_cast", cast, section=section)
@@ -195,8 +226,8 @@ class Backward:
 
     def _copies_ready(self) -> None:
         """The gradients of copied rows may be summed."""
-        if self._job.copied_bytes > self._job.dense.bytes:
-            self._ready(COPIED_TABLES, self._job.copied_bytes - self._job.dense.bytes)
+        if self._job.table_copies_bytes > 0.0:
+            self._ready(COPIED_TABLES, self._job.table_copies_bytes)
 
     def _optimizer(self) -> None:
         """Update the parameters that all ranks hold, when all their gradients are summed."""
@@ -207,8 +238,9 @@ class Backward:
             job.tensors if job.settings.framework.adds_gradients else job.settings.framework.optimizer_kernels.value
         )
         if self._compresses:
-            self._reduced = [self._decompress(number, task) for number, task in enumerate(self._reduced)]
-        self._recorder.kernel(OPTIMIZER, work, section="optimizer", after=self._reduced, launches=kernels)
+            self._reduced = {number: self._decompress(number, task) for number, task in self._reduced.items()}
+        after = [*self._reduced.values(), *self._divided]
+        self._recorder.kernel(OPTIMIZER, work, section="optimizer", after=after, launches=kernels)
 
     def _ready(self, name: str, size_bytes: float) -> None:
         """Add the gradients of ``name`` to those of earlier passes; in the last one sum the buckets they complete.
@@ -221,7 +253,8 @@ class Backward:
         if self._job.settings.framework.adds_gradients or not self._recorder.first_pass:
             add, both = Elementwise(2 * size_bytes, size_bytes), ["AccumulateGrad"] * 2
             self._recorder.kernel(f"{name}_gradient_accumulate", add, section=section, launches=2, operators=both)
-        if self._job.plain or not self._recorder.last_pass:
+        part = self._job.parts.get(name)
+        if self._job.plain or not self._recorder.last_pass or (part is not None and not part.sums_whole):
             return
         if not (self._compresses or self._sums_as_computed):
             scale = Elementwise(size_bytes, size_bytes)
@@ -240,11 +273,12 @@ class Backward:
             if self._compresses:
                 cast = Elementwise(bucket.bytes + wire, 2 * wire)
                 self._recorder.kernel(f"gradient_compress_{number}", cast, section=section, launches=2)
-            apart = self._job.settings.framework.sums_apart
-            call = CollectiveCall("all_reduce", SUM_WORLD if apart else WORLD, wire, precision)
-            stream = SUM_COMM if apart else COMM
+            group, stream = bucket.communicator, REDUCE
+            if group == WORLD:
+                group, stream = (SUM_WORLD, SUM_COMM) if self._job.settings.framework.sums_apart else (WORLD, COMM)
+            call = CollectiveCall("all_reduce", group, wire, precision)
             name = f"gradient_all_reduce_{number}"
-            self._reduced.append(self._recorder.collective(name, call, section=section, stream=stream))
+            self._reduced[number] = self._recorder.collective(name, call, section=section, stream=stream)
 
     @property
     def _compresses(self) -> bool:

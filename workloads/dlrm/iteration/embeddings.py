@@ -16,13 +16,14 @@ from simulator.operators import FloatArray
 from simulator.precisions import WIRE_BYTES
 from simulator.program import IntArray
 from workloads.dlrm.iteration.copies import copied_group, frequent_group
-from workloads.dlrm.iteration.groups import CROSS_NODE, NODE, WORLD, EmbeddingGroup, Exchange
+from workloads.dlrm.iteration.groups import EmbeddingGroup, Exchange
 from workloads.dlrm.iteration.hybrid import FrequentRows, check_hybrid, frequent_rows
 from workloads.dlrm.model.batch_contents import batch_lookups
 from workloads.dlrm.model.settings import DlrmSettings
 from workloads.dlrm.rows.kernels import KernelShards, Summed, amount, kernels
 from workloads.dlrm.rows.traffic import block_shares, table_traffic
 from workloads.dlrm.sharding.plan import Plan
+from workloads.graph.levels import CROSS_NODE, NODE, WORLD
 
 
 def embedding_groups(plan: Plan, settings: DlrmSettings, *, bottom_width: int = 0) -> tuple[EmbeddingGroup, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from simulator.operators import Amount, Copy, DenseOptimizer, Elementwise
+from workloads.dlrm.iteration.divided_layers import GatheredWeights, gathered_activations, scattered_activations
 from workloads.dlrm.iteration.dot_interaction import record_dot
 from workloads.dlrm.iteration.gemms import forward_gemm
 from workloads.dlrm.iteration.groups import EmbeddingGroup
@@ -50,7 +51,7 @@ def record_lookup(recorder: Recorder, job: Job, group: EmbeddingGroup, stream: s
     return lookup
 
 
-def record_dense(recorder: Recorder, job: Job, ago: int) -> int:
+def record_dense(recorder: Recorder, job: Job, ago: int, weights: GatheredWeights) -> int:
     """Bottom MLP, interaction, top MLP, loss, with vectors looked up ``ago`` passes before; returns the first task."""
     pooled = [pooled_name(group) for group in job.groups]
     if not job.settings.overlaps.exchange:
@@ -58,12 +59,12 @@ def record_dense(recorder: Recorder, job: Job, ago: int) -> int:
             recorder.stream_wait(f"wait_for_{name}", name, section="embedding_forward", lag=ago)
     tasks = []
     if not job.bottom_on_first_rank:
-        tasks = record_mlp(recorder, job, job.dense.bottom, BOTTOM, cast_input=True)
+        tasks = record_mlp(recorder, job, job.dense.bottom, BOTTOM, weights=weights, cast_input=True)
     recorder.wait_in_calls(*pooled)
-    reader = record_interaction(recorder, job)
+    reader = record_interaction(recorder, job, weights)
     for name in pooled:
         recorder.depend(reader, name, lag=ago)
-    record_mlp(recorder, job, job.dense.top, "top_mlp_forward")
+    record_mlp(recorder, job, job.dense.top, "top_mlp_forward", weights=weights)
     record_loss(recorder, job)
     return [*tasks, reader][0]
 
@@ -83,6 +84,7 @@ def record_mlp(
     samples: Amount | None = None,
     stream: str = DEFAULT,
     cast_input: bool = False,
+    weights: GatheredWeights | None = None,
 ) -> list[int]:
     """The layers of an MLP: a GEMM with the bias in its epilogue, then the activation; returns all tasks.
 
@@ -96,9 +98,9 @@ def record_mlp(
         tasks.append(recorder.kernel("dense_input_cast", cast, section=section, stream=stream))
     kernels = not job.settings.framework.activates_in_gemm
     for layer in layers:
-        tasks.append(record_layer(recorder, job, layer, section, samples, stream))
+        tasks.append(record_layer(recorder, job, layer, section, samples, stream, weights))
         if layer.activation and kernels:
-            size = samples * (layer.outputs * job.element_bytes)
+            size = output_bytes(job, layer, samples)
             work = Elementwise(size, size)
             name = f"{layer.name}_activation"
             tasks.append(recorder.kernel(name, work, section=section, stream=stream, operators=["aten::relu"]))
@@ -106,27 +108,49 @@ def record_mlp(
 
 
 def record_layer(
-    recorder: Recorder, job: Job, layer: DenseLayer, section: str, samples: Amount, stream: str = DEFAULT
+    recorder: Recorder,
+    job: Job,
+    layer: DenseLayer,
+    section: str,
+    samples: Amount,
+    stream: str = DEFAULT,
+    weights: GatheredWeights | None = None,
 ) -> int:
     """A linear layer, its operands cast first; returns its first task.
 
     fp32 weights are cast where it computes in 16 or 8 bits, in fp8 the 16-bit inputs too; what is cast to fp8 is
-    written twice, as it is and transposed for the backward pass (Transformer Engine, recalled).
+    written twice, as it is and transposed for the backward pass (Transformer Engine, recalled). A divided layer waits
+    for its weights and for its inputs from the tensor group, and the kernels after it for its summed outputs.
     """
-    tasks = []
-    if job.casts_weights:
-        cast = Elementwise(4.0 * layer.parameters, 2.0 * layer.parameters)
+    part, own, shared = job.parts.get(layer.name), job.on_rank(layer), job.samples(layer, samples)
+    tasks = [] if weights is None else weights.use(part, section)
+    if part is not None and part.gathers_inputs:
+        name = f"{layer.name}_inputs"
+        tasks.append(gathered_activations(recorder, job, name, layer.inputs, part, section))
+    if job.casts_weights and (part is None or part.shard.size == 1):
+        cast = Elementwise(4.0 * own.parameters, 2.0 * own.parameters)
         tasks.append(recorder.kernel(f"{layer.name}_weight_cast", cast, section=section, stream=stream))
     if job.precision == "fp8":
-        size = samples * (layer.inputs * job.element_bytes)
+        size = shared * (own.inputs * job.element_bytes)
         cast = Elementwise(size, size)
         tasks.append(recorder.kernel(f"{layer.name}_input_cast", cast, section=section, stream=stream))
-    product = forward_gemm(job, layer, samples)
+    product = forward_gemm(job, own, shared)
     tasks.append(recorder.kernel(f"{layer.name}_forward", product, section=section, stream=stream))
+    if part is not None and part.scatters_outputs:
+        name = f"{layer.name}_outputs"
+        call = scattered_activations(recorder, job, name, layer.outputs, part, section)
+        recorder.stream_wait(f"wait_{name}", call, section=section)
     return tasks[0]
 
 
-def record_interaction(recorder: Recorder, job: Job) -> int:
+def output_bytes(job: Job, layer: DenseLayer, samples: Amount) -> Amount:
+    """Size of a layer's outputs on a rank, behind the sum over its tensor group where there is one."""
+    part = job.parts.get(layer.name)
+    scattered = part is not None and part.scatters_outputs
+    return (samples if scattered else job.samples(layer, samples)) * (job.on_rank(layer).outputs * job.element_bytes)
+
+
+def record_interaction(recorder: Recorder, job: Job, weights: GatheredWeights) -> int:
     """Bring the pooled vectors into the dense precision and layout, then let them interact; returns their reader.
 
     Received data is ordered by owner and in the precision of the wire; one pass concatenates and casts it.
@@ -141,7 +165,7 @@ def record_interaction(recorder: Recorder, job: Job) -> int:
         record_dot(recorder, job)
     else:
         recorder.kernel("interaction", Elementwise(inputs, outputs), section=section)
-    record_cross(recorder, job)
+    record_cross(recorder, job, weights)
     return reader
 
 
@@ -158,10 +182,10 @@ def record_features(recorder: Recorder, job: Job, section: str) -> None:
     recorder.wait_for_launches(f"feature_launches_{section}", launches_s, section=section)
 
 
-def record_cross(recorder: Recorder, job: Job) -> None:
+def record_cross(recorder: Recorder, job: Job, weights: GatheredWeights) -> None:
     """Cross layers: two GEMMs, then ``x0 * y + x`` where the second one has its activation."""
     for layer in job.dense.cross:
-        record_layer(recorder, job, layer, "interaction_forward", job.batch)
+        record_layer(recorder, job, layer, "interaction_forward", job.batch, weights=weights)
         if layer.activation:
             size = job.vector_bytes(layer.outputs)
             combine = Elementwise(3 * size, size)

@@ -4,13 +4,7 @@ from __future__ import annotations
 
 from simulator.operators import Amount, Gemm
 from workloads.dlrm.iteration.job import Job
-from workloads.dlrm.model.dense import DenseLayer
-
-PADDING = {"fp8": 16}
-DEFAULT_PADDING = 8
-"""Trainers that use tensor cores pad widths to multiples of 8 elements: the 479 outputs of MLPerf's interaction are 480
-in HugeCTR and in NVIDIA's DeepLearningExamples (recalled); fp8 needs multiples of 16 (cuBLAS, recalled). Widths that
-stand in for a mean have no multiple either."""
+from workloads.dlrm.model.dense import DenseLayer, padded_width
 
 
 def forward_gemm(job: Job, layer: DenseLayer, samples: Amount) -> Gemm:
@@ -30,6 +24,4 @@ def weight_gradient_gemm(job: Job, layer: DenseLayer, samples: Amount) -> Gemm:
 
 
 def _width(job: Job, width: int) -> int:
-    """The padded width; a width of 1 is not padded."""
-    padding = PADDING.get(job.precision, DEFAULT_PADDING)
-    return width if job.precision == "fp32" or width == 1 else -(-width // padding) * padding
+    return padded_width(width, job.precision)

@@ -9,12 +9,14 @@ from __future__ import annotations
 import numpy as np
 
 from simulator.program import IntArray, TaskGraph
-from workloads.dlrm.iteration.groups import CROSS_NODE, INPUT_WORLD, NODE, SUM_WORLD, WORLD
-from workloads.dlrm.iteration.job import make_job
+from workloads.dlrm.iteration.divided_layers import divided_streams
+from workloads.dlrm.iteration.groups import INPUT_WORLD, SUM_WORLD
+from workloads.dlrm.iteration.job import Job, make_job
 from workloads.dlrm.iteration.training_pass import record_pass
 from workloads.dlrm.model.model import DlrmModel
 from workloads.dlrm.model.settings import DlrmSettings
 from workloads.dlrm.sharding.plan import Plan
+from workloads.graph.levels import CROSS_NODE, NODE, WORLD
 from workloads.graph.recorder import Recorder, streams_of
 from workloads.graph.schedule import SCHEDULES
 
@@ -35,6 +37,7 @@ def generate(model: DlrmModel, plan: Plan, settings: DlrmSettings) -> TaskGraph:
         ingestion=settings.ingestion is not None,
         on_host=settings.on_host,
         collective_threads=settings.collective_threads,
+        divided=divided_streams(job),
     )
     recorder = Recorder(
         np.arange(settings.world_size, dtype=np.int64),
@@ -52,19 +55,20 @@ def generate(model: DlrmModel, plan: Plan, settings: DlrmSettings) -> TaskGraph:
     for _ in range(1, settings.gradient_accumulation):
         recorder.next_pass()
         record_pass(recorder, job, schedule)
-    graph = TaskGraph((recorder.build(),), _communicators(plan, own_input_group=own, own_sum_group=sums))
+    graph = TaskGraph((recorder.build(),), _communicators(job, own_input_group=own, own_sum_group=sums))
     graph.check()
     return graph
 
 
-def _communicators(plan: Plan, *, own_input_group: bool, own_sum_group: bool) -> dict[str, IntArray]:
-    """Instance of each rank ``[P]`` in each communicator that the plan needs."""
-    rank = np.arange(plan.world_size)
+def _communicators(job: Job, *, own_input_group: bool, own_sum_group: bool) -> dict[str, IntArray]:
+    """Instance of each rank ``[P]`` in each communicator that the plan or divided layers need."""
+    plan, rank = job.plan, np.arange(job.plan.world_size)
+    groups = {group.communicator for part in job.parts.values() for group in (part.tensor, part.shard, part.replicas)}
     found = {WORLD: np.zeros_like(rank)}
     if own_input_group:
         found[INPUT_WORLD] = np.zeros_like(rank)
     if own_sum_group:
         found[SUM_WORLD] = np.zeros_like(rank)
-    if len(plan.nodes):
+    if len(plan.nodes) or groups & {NODE, CROSS_NODE}:
         found |= {NODE: rank // plan.local_world_size, CROSS_NODE: rank % plan.local_world_size}
     return found

@@ -15,10 +15,8 @@ from simulator.operators import (
     FloatArray,
 )
 
-WORLD, INPUT_WORLD, SUM_WORLD = "world", "input_world", "sum_world"
-"""Communicators: all ranks; all ranks again, for input_dist and for sums of gradients with a group of their own."""
-NODE, CROSS_NODE = "node", "cross_node"
-"""Communicators: the ranks of each node; the ranks with the same place in all nodes (torchrec dist_data.py)."""
+INPUT_WORLD, SUM_WORLD = "input_world", "sum_world"
+"""Communicators: all ranks once more, for input_dist and for sums of gradients with a group of their own."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,9 +12,10 @@ from collections.abc import Iterable
 import numpy as np
 
 from simulator.operators import Amount, Category, CollectiveCall, Copy, Elementwise, Ingest, Marker, Measured
-from workloads.dlrm.iteration.groups import INPUT_WORLD, WORLD, EmbeddingGroup
+from workloads.dlrm.iteration.groups import INPUT_WORLD, EmbeddingGroup
 from workloads.dlrm.iteration.job import Job
 from workloads.dlrm.model.choices import Ingestion
+from workloads.graph.levels import WORLD
 from workloads.graph.recorder import COMM, DATA_DIST, DEFAULT, FRONTEND, INPUT_COMM, MEMCPY, READER, Recorder
 from workloads.graph.schedule import Schedule
 

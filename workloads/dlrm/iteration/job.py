@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -11,14 +12,17 @@ from simulator.precisions import Precision
 from simulator.program import IntArray
 from workloads.dlrm.iteration.embeddings import embedding_groups
 from workloads.dlrm.iteration.groups import EmbeddingGroup
+from workloads.dlrm.iteration.layer_parts import LayerPart, layer_parts
 from workloads.dlrm.iteration.residency import with_residency
 from workloads.dlrm.model.batch_contents import batch_lookups
-from workloads.dlrm.model.dense import DensePart, dense_part
+from workloads.dlrm.model.dense import DenseLayer, DensePart, dense_part
 from workloads.dlrm.model.model import DlrmModel, InteractionKind
 from workloads.dlrm.model.settings import DlrmSettings
 from workloads.dlrm.rows.cache import amount
 from workloads.dlrm.sharding.plan import Plan
 from workloads.graph.buckets import GRADIENT_BYTES, Bucket, gradient_buckets
+from workloads.graph.framework import Framework
+from workloads.graph.levels import WORLD
 
 COPIED_TABLES = "data_parallel_tables"
 """Stands for the gradients of copied tables among those of layers."""
@@ -31,7 +35,8 @@ class Job:
     Attributes:
         dense: layers and interaction.
         groups: embedding tables by kind of sharding.
-        buckets: gradient buckets, in the order in which backward fills them.
+        buckets: gradient buckets of each communicator, in the order in which backward fills them.
+        parts: parts of dense layers that have another strategy than data parallelism, by name, in forward order.
     """
 
     plan: Plan
@@ -40,6 +45,7 @@ class Job:
     interaction: InteractionKind
     groups: tuple[EmbeddingGroup, ...]
     buckets: tuple[Bucket, ...]
+    parts: Mapping[str, LayerPart] = field(default_factory=dict)
 
     @property
     def batch(self) -> int:
@@ -125,14 +131,35 @@ class Job:
         return self.settings.framework.plain_alone and self.settings.world_size == 1
 
     @property
+    def dense_parameters(self) -> int:
+        """Dense parameters that a rank updates: all, unless layers are divided."""
+        return sum(self._updated(layer) for layer in self.dense.layers)
+
+    @property
     def parameters(self) -> int:
-        """Parameters that every rank holds: dense ones and those of copied tables."""
-        return self.dense.parameters + sum(group.copied_parameters for group in self.groups)
+        """Parameters that a rank updates: dense ones and those of copied tables."""
+        return self.dense_parameters + sum(group.copied_parameters for group in self.groups)
+
+    @property
+    def table_copies_bytes(self) -> float:
+        """Size of copied tables and rows, and of their gradients."""
+        return sum(group.copied_bytes for group in self.groups)
 
     @property
     def copied_bytes(self) -> float:
         """Size of those parameters, and of their gradients: dense ones and copies of tables."""
-        return self.dense.bytes + sum(group.copied_bytes for group in self.groups)
+        return self.dense_parameters * GRADIENT_BYTES + self.table_copies_bytes
+
+    def on_rank(self, layer: DenseLayer) -> DenseLayer:
+        """A layer with the widths that a rank computes."""
+        return self.parts[layer.name].layer if layer.name in self.parts else layer
+
+    def samples(self, layer: DenseLayer, samples: Amount) -> Amount:
+        """Samples that a rank computes a layer for: its own, and those of its tensor group."""
+        return samples * self.parts[layer.name].tensor.size if layer.name in self.parts else samples
+
+    def _updated(self, layer: DenseLayer) -> int:
+        return self.parts[layer.name].updated if layer.name in self.parts else layer.parameters
 
     @property
     def input_bytes(self) -> Amount:
@@ -165,12 +192,35 @@ def make_job(model: DlrmModel, plan: Plan, settings: DlrmSettings) -> Job:
     if settings.on_host:
         groups = with_residency(groups, plan, settings, dense)
     summed = dense.layers[len(dense.bottom) if exchanged else 0 :]
-    gradients = [(layer.name, layer.parameters) for layer in reversed(summed)]
-    gradients += [(COPIED_TABLES, group.copied_parameters) for group in groups if group.kind == "frequent"]
-    gradients += [(COPIED_TABLES, int(size)) for size in _copied(plan)]
-    framework = settings.framework
-    buckets = gradient_buckets(gradients, framework.first_bucket_bytes.value, framework.bucket_bytes.value)
-    return Job(plan, settings, dense, model.interaction.value, groups, buckets)
+    parts = layer_parts(dense, settings)
+    copied = [(COPIED_TABLES, group.copied_parameters) for group in groups if group.kind == "frequent"]
+    copied += [(COPIED_TABLES, int(size)) for size in _copied(plan)]
+    buckets = _buckets(summed, parts, copied, settings.framework)
+    return Job(plan, settings, dense, model.interaction.value, groups, buckets, parts)
+
+
+def _buckets(
+    layers: Sequence[DenseLayer],
+    parts: Mapping[str, LayerPart],
+    copied: Sequence[tuple[str, int]],
+    framework: Framework,
+) -> tuple[Bucket, ...]:
+    """Buckets of each communicator that sums gradients; those of FSDP need none.
+
+    Args:
+        copied: gradients of copied rows, which all ranks sum.
+    """
+    gradients: dict[str, list[tuple[str, int]]] = {WORLD: []}
+    for layer in reversed(layers):
+        part = parts.get(layer.name)
+        if part is None:
+            gradients[WORLD].append((layer.name, layer.parameters))
+        elif part.sums_whole:
+            of_group = gradients.setdefault(part.replicas.communicator, [])
+            of_group.append((layer.name, part.layer.parameters))
+    gradients[WORLD] += copied
+    limits = framework.first_bucket_bytes.value, framework.bucket_bytes.value
+    return tuple(bucket for name, found in gradients.items() for bucket in gradient_buckets(found, *limits, name))
 
 
 def bottom_is_exchanged(plan: Plan, settings: DlrmSettings, dense: DensePart) -> bool:

@@ -22,6 +22,7 @@ from simulator.operators import Amount, FloatArray
 from simulator.precisions import WIRE_BYTES
 from simulator.program import IntArray
 from workloads.dlrm.iteration.job import Job, make_job
+from workloads.dlrm.iteration.layer_parts import LayerPart, layer_parts
 from workloads.dlrm.model.dense import DenseLayer, DensePart, dense_part
 from workloads.dlrm.model.model import DlrmModel
 from workloads.dlrm.model.settings import DlrmSettings
@@ -29,6 +30,7 @@ from workloads.dlrm.model.storage import KEY_VALUE, WRITE_BUFFER_BYTES, Item, st
 from workloads.dlrm.model.tables import Tables
 from workloads.dlrm.sharding.plan import Plan
 from workloads.graph.buckets import GRADIENT_BYTES
+from workloads.graph.levels import PREFETCH, gathered_bytes
 from workloads.graph.memory import MemoryUse, Tier
 from workloads.graph.optimizers import DENSE_STATE
 from workloads.graph.schedule import SCHEDULES
@@ -45,6 +47,7 @@ def memory_per_rank(model: DlrmModel, plan: Plan, settings: DlrmSettings) -> Mem
     activations, buffers = _at_the_peak(job)
     hbm: dict[str, Amount] = {
         "weights": tables["hbm", "weights"] + float(job.copied_bytes),
+        **({"gathered weights": gathered} if (gathered := gathered_weights_bytes(job.parts, settings)) else {}),
         "optimizer state": tables["hbm", "optimizer state"] + job.copied_bytes * DENSE_STATE[settings.optimizer.dense],
         "gradients": job.copied_bytes,
         "activations": activations + _pooled_ahead_bytes(job) + _held_bytes(job),
@@ -69,11 +72,12 @@ def bytes_beside_tables(model: DlrmModel, tables: Tables, settings: DlrmSettings
     Activations, buffers and inputs are those of evenly spread tables; planners stay within the rest.
     """
     part, batch, width = dense_part(model, tables), settings.local_batch_size, int(tables.pooled_dim.sum())
+    parts = layer_parts(part, settings)
     per_byte = 2 + DENSE_STATE[settings.optimizer.dense]
     element = batch * settings.dense_bytes
-    forward = element * (part.kept_outputs + width) + _cast_weight_bytes(part, settings)
+    forward = element * (kept_width(part, parts) + width) + _cast_weight_bytes(part, parts, settings)
     exchanged = 2 * batch * width * max(settings.forward_bytes, settings.backward_bytes)
-    backward = element * (_width(part.bottom) + width) + exchanged
+    backward = element * (_width(part.bottom, parts) + width) + exchanged
     ahead = SCHEDULES[settings.pipeline].lookup * batch * width * settings.forward_bytes
     indices = batch * (
         float(tables.lookups_per_sample.sum()) * settings.index_bytes + tables.feature_count * settings.length_bytes
@@ -82,7 +86,11 @@ def bytes_beside_tables(model: DlrmModel, tables: Tables, settings: DlrmSettings
     inputs = (schedule.batches_on_device + schedule.exchanged_on_device) * indices
     held = element * width if settings.framework.holds_received_vectors else 0.0
     reserve = settings.framework.reserve_bytes.value + held
-    return part.bytes * per_byte + max(forward, backward) + ahead + inputs + reserve
+    own = GRADIENT_BYTES * sum(
+        parts[layer.name].updated if layer.name in parts else layer.parameters for layer in part.layers
+    )
+    gathered = gathered_weights_bytes(parts, settings)
+    return own * per_byte + gathered + max(forward, backward) + ahead + inputs + reserve
 
 
 def stored_on_ranks(plan: Plan, settings: DlrmSettings) -> dict[tuple[Tier, Item], FloatArray]:
@@ -113,8 +121,9 @@ def stored_on_ranks(plan: Plan, settings: DlrmSettings) -> dict[tuple[Tier, Item
 
 def _at_the_peak(job: Job) -> tuple[FloatArray, FloatArray]:
     """Activations and buffers of each rank at its peak moment, see the module; two ``[P]``."""
-    kept = job.vector_bytes(job.dense.kept_outputs + job.pooled_width) + _cast_weight_bytes(job.dense, job.settings)
-    left, buffers = job.vector_bytes(_width(job.dense.bottom) + job.pooled_width), _buffer_bytes(job)
+    cast = _cast_weight_bytes(job.dense, job.parts, job.settings)
+    kept = job.vector_bytes(kept_width(job.dense, job.parts) + job.pooled_width) + cast
+    left, buffers = job.vector_bytes(_width(job.dense.bottom, job.parts) + job.pooled_width), _buffer_bytes(job)
     forward = kept > left + buffers
     return np.where(forward, kept, left), np.where(forward, 0.0, buffers)
 
@@ -124,14 +133,35 @@ def _held_bytes(job: Job) -> float:
     return job.vector_bytes(job.pooled_width) if job.settings.framework.holds_received_vectors else 0.0
 
 
-def _width(layers: Sequence[DenseLayer]) -> int:
-    return sum(layer.outputs for layer in layers)
+def kept_width(dense: DensePart, parts: Mapping[str, LayerPart]) -> int:
+    """Elements per sample that autograd keeps, with the inputs of blocks that tensor groups gathered."""
+    return dense.kept_outputs + _gathered_width(dense.layers, parts)
 
 
-def _cast_weight_bytes(part: DensePart, settings: DlrmSettings) -> float:
-    """16-bit copies of fp32 weights that layers save for the gradients of their inputs (autocast)."""
-    mixed = settings.dense_bytes < GRADIENT_BYTES and not settings.framework.keeps_half_weights
-    return float(part.parameters * settings.dense_bytes) if mixed else 0.0
+def _width(layers: Sequence[DenseLayer], parts: Mapping[str, LayerPart]) -> int:
+    return sum(layer.outputs for layer in layers) + _gathered_width(layers, parts)
+
+
+def _gathered_width(layers: Sequence[DenseLayer], parts: Mapping[str, LayerPart]) -> int:
+    """Elements of gathered inputs, for each sample of a rank."""
+    found = [parts[layer.name] for layer in layers if layer.name in parts]
+    return sum(part.tensor.size * part.whole.inputs for part in found if part.gathers_inputs)
+
+
+def gathered_weights_bytes(parts: Mapping[str, LayerPart], settings: DlrmSettings) -> float:
+    """Weights that FSDP has gathered at a time, and the whole gradient of a layer in the number format of its sum."""
+    divided = [part.layer.parameters for part in parts.values() if part.shard.size > 1]
+    gradient = max(divided, default=0) * WIRE_BYTES[settings.precision.all_reduce]
+    return gathered_bytes(divided, PREFETCH, settings.dense_bytes) + gradient
+
+
+def _cast_weight_bytes(dense: DensePart, parts: Mapping[str, LayerPart], settings: DlrmSettings) -> float:
+    """16-bit copies of fp32 weights that layers save for the gradients of their inputs (autocast); FSDP has none."""
+    if settings.dense_bytes == GRADIENT_BYTES or settings.framework.keeps_half_weights:
+        return 0.0
+    cast = [layer for layer in dense.layers if layer.name not in parts]
+    cast += [part.layer for part in parts.values() if part.shard.size == 1]
+    return float(sum(layer.parameters for layer in cast) * settings.dense_bytes)
 
 
 def _buffer_bytes(job: Job) -> FloatArray:

@@ -9,8 +9,9 @@ import numpy as np
 
 from simulator.operators import CollectiveCall, Elementwise
 from simulator.precisions import QUANTISED, WIRE_BYTES
-from workloads.dlrm.iteration.groups import CROSS_NODE, NODE, WORLD, EmbeddingGroup
+from workloads.dlrm.iteration.groups import EmbeddingGroup
 from workloads.dlrm.rows.cache import amount
+from workloads.graph.levels import CROSS_NODE, NODE, WORLD
 from workloads.graph.recorder import COMM, CROSS_NODE_COMM, DEFAULT, NODE_COMM, Recorder
 
 _STREAMS = {WORLD: COMM, NODE: NODE_COMM, CROSS_NODE: CROSS_NODE_COMM}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from workloads.dlrm.iteration.backward import OPTIMIZER, Backward
+from workloads.dlrm.iteration.divided_layers import GatheredWeights
 from workloads.dlrm.iteration.forward import (
     DENSE_READER,
     fill_name,
@@ -35,6 +36,7 @@ class _Pass:
     def __init__(self, recorder: Recorder, job: Job, schedule: Schedule) -> None:
         self._recorder, self._job, self._schedule = recorder, job, schedule
         self._path = path = InputPath(recorder, job, schedule)
+        self._weights = GatheredWeights(recorder, job, OPTIMIZER)
         self.record = {
             "copy": path.copy,
             "splits": path.splits,
@@ -82,13 +84,13 @@ class _Pass:
             self._recorder.depend(reader, COPY, lag=self._schedule.copy - ahead)
 
     def _forward(self) -> None:
-        first = record_dense(self._recorder, self._job, self._schedule.lookup)
+        first = record_dense(self._recorder, self._job, self._schedule.lookup, self._weights)
         self._recorder.depend(first, COPY, lag=self._schedule.copy)
         self._recorder.depend(first, OPTIMIZER, lag=1)
 
     def _backward(self) -> None:
         """Backward and optimizers; a batch's place on the device is free when it has been read for the last time."""
-        last, updates = Backward(self._recorder, self._job).record()
+        last, updates = Backward(self._recorder, self._job, self._weights).record()
         for group, update in zip(self._job.groups, updates, strict=True):
             if self._schedule.lookup:  # the lookups of a later batch come first: all its rows are equally old
                 self._recorder.depend(update, f"{group.kind}_lookup")

@@ -20,7 +20,7 @@ class Volumes(NamedTuple):
     """Bytes per iteration.
 
     Attributes:
-        all_reduce_bytes: gradients that every rank has of the parameters that all ranks hold:
+        all_reduce_bytes: gradients that every rank gives into an all_reduce, of data-parallel layers
             ``element x sum over layers (inputs x outputs + outputs)``, and the bytes of copied tables.
         all_to_all_bytes: pooled vectors of the forward exchange that all ranks send together, own parts included:
             ``element x tables x global batch x dim``, without the padding of uneven batches; as many bytes of
@@ -38,7 +38,9 @@ def volumes(model: DlrmModel, plan: Plan, settings: DlrmSettings) -> Volumes:
         InputError: the model contradicts itself.
     """
     job = make_job(model, plan, settings)
-    summed = sum(bucket.parameters for bucket in job.buckets) * WIRE_BYTES[settings.precision.all_reduce]
+    wire, parts = WIRE_BYTES[settings.precision.all_reduce], job.parts.values()
+    summed = sum(bucket.parameters for bucket in job.buckets) * wire
+    summed += sum(part.layer.parameters * wire / part.shard.size for part in parts if part.sums_divided)
     sent = sum(
         float(np.broadcast_to(call.bytes, settings.world_size).sum())
         for group in job.groups

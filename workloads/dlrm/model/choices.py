@@ -10,6 +10,7 @@ from inputs.model import Strict
 from inputs.quantities import Quantity
 from simulator.precisions import WirePrecision
 from workloads.graph.choices import FloatPrecision, OptimizerChoice, Precision
+from workloads.graph.levels import LevelStrategies
 from workloads.graph.optimizers import TableOptimizerKind
 
 TablePrecision: TypeAlias = Literal["fp32", "fp16", "bf16"]
@@ -59,6 +60,20 @@ class Overlap(Strict):
 
 USUAL_OVERLAP = Overlap(exchange=True, all_reduce=True, weight_gradients=False)
 """Overlap of PyTorch's autograd and DistributedDataParallel."""
+
+
+class DenseStrategies(Strict):
+    """Strategies of the dense layers by class, each within a node and between nodes."""
+
+    bottom: LevelStrategies = Field(default_factory=LevelStrategies, description="layers before the interaction")
+    top: LevelStrategies = Field(
+        default_factory=LevelStrategies, description="layers behind the interaction, cross layers included"
+    )
+
+    @property
+    def plain(self) -> bool:
+        """Whether all dense layers are data-parallel."""
+        return self.bottom.plain and self.top.plain
 
 
 class HybridEmbedding(Strict):

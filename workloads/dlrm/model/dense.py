@@ -6,12 +6,19 @@ import math
 from dataclasses import dataclass
 
 from inputs.errors import InputError
+from simulator.precisions import Precision
 from workloads.dlrm.model.model import DlrmModel
 from workloads.dlrm.model.tables import Tables
 from workloads.graph.buckets import GRADIENT_BYTES
 
 MAX_LENGTHS = 6
 """Different lengths that a message names."""
+
+PADDING = {"fp8": 16}
+DEFAULT_PADDING = 8
+"""Trainers that use tensor cores pad widths to multiples of 8 elements: the 479 outputs of MLPerf's interaction are 480
+in HugeCTR and in NVIDIA's DeepLearningExamples (recalled); fp8 needs multiples of 16 (cuBLAS, recalled). Widths that
+stand in for a mean have no multiple either."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +116,12 @@ def dense_part(model: DlrmModel, tables: Tables) -> DensePart:
         interaction_outputs=outputs,
         interaction_flops_per_sample=flops,
     )
+
+
+def padded_width(width: int, precision: Precision) -> int:
+    """Width of a layer in the products of a precision; a width of 1 is not padded."""
+    padding = PADDING.get(precision, DEFAULT_PADDING)
+    return width if precision == "fp32" or width == 1 else -(-width // padding) * padding
 
 
 def _widths(model: DlrmModel) -> tuple[int, tuple[int, ...], tuple[int, ...]]:

@@ -11,6 +11,7 @@ from workloads.dlrm.laws.index_laws import UNIFORM_LAW, Law
 from workloads.dlrm.model.choices import (
     SINGLE_PRECISION,
     USUAL_OVERLAP,
+    DenseStrategies,
     ExchangeCalls,
     HybridEmbedding,
     Ingestion,
@@ -57,6 +58,7 @@ class DlrmSettings:
         collective_threads: number of threads that run the collectives of a process group, one collective each.
         copied: operations whose call copies its input before it issues the collective.
         iteration_samples: samples per iteration over all ranks; None: the samples of equal passes.
+        dense: strategies of the dense layers.
 
     Raises:
         InputError: a rank has no sample.
@@ -86,6 +88,7 @@ class DlrmSettings:
     collective_threads: int = 1
     copied: frozenset[str] = frozenset()
     iteration_samples: int | None = None
+    dense: DenseStrategies = field(default_factory=DenseStrategies)
 
     def __post_init__(self) -> None:
         """Check that every rank has a sample."""
@@ -101,6 +104,11 @@ class DlrmSettings:
     def local_batch_size(self) -> int:
         """Samples of a pass on the rank with most samples, which the other ranks wait for."""
         return largest_share(self.global_batch_size, self.world_size)
+
+    @property
+    def nodes(self) -> int:
+        """Number of nodes."""
+        return self.world_size // self.local_world_size
 
     @property
     def exchanged_samples(self) -> int:

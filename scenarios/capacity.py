@@ -56,6 +56,16 @@ class MemoryReport:
         return max(self.excess_bytes(tier) for tier in TIERS)
 
     @property
+    def most_bytes(self) -> float:
+        """Device memory of the fullest rank."""
+        return float(self.use.total("hbm").max())
+
+    def fullest_items(self) -> dict[str, float]:
+        """Device memory of the fullest rank by item, without empty ones."""
+        fullest = int(self.use.total("hbm").argmax())
+        return {name: float(held[fullest]) for name, held in self.items("hbm").items() if held[fullest]}
+
+    @property
     def fits(self) -> bool:
         """Whether every rank stays within its capacity in every tier."""
         return self.worst_excess_bytes <= 0

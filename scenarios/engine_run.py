@@ -12,7 +12,7 @@ from scenarios.resolved import ResolvedScenario
 from simulator.analysis import iteration_time
 from simulator.counted_run import counted_run
 from simulator.engine import RunOptions
-from simulator.lowered import PS_PER_S
+from simulator.lowered import PS_PER_S, LoweredProgram
 from simulator.lowering import Machine, Variation, lower
 from simulator.program import TaskGraph
 from workloads.family import Workload
@@ -44,13 +44,10 @@ def iteration_s(resolved: ResolvedScenario, workload: Workload, machine: Machine
     Raises:
         InputError: the models refuse the scenario.
     """
-    variation = variation_of(resolved)
     graph = workload.graph()
-    lowering = lower(graph, machine, variation=variation)
-    program = lowering.program
+    program = lower(graph, machine, variation=variation_of(resolved)).program
     options = run_options(resolved, machine, graph, keep_last=1)
-    varies = program.varies or longest_period_s(machine) > 0.0
-    rule = _GiveUp(options.stop, inf if varies else at_most_s, GIVE_UP_ITERATIONS)
+    rule = GiveUp.of(options, program, machine, at_most_s)
     ends_ps = counted_run(program, replace(options, stop=rule)).iteration_end_ps.tolist()
     return inf if rule.slow(ends_ps) else iteration_time(ends_ps, steady_rule(resolved, machine, graph)).seconds
 
@@ -60,12 +57,18 @@ GIVE_UP_ITERATIONS, GIVE_UP_SHARE = 2, 0.01
 
 
 @dataclass(frozen=True, slots=True)
-class _GiveUp:
+class GiveUp:
     """The scenario's rule for the end of a run, or that it is too slow."""
 
     stop: Callable[[Sequence[int]], bool] | None
     at_most_s: float
     iterations: int
+
+    @staticmethod
+    def of(options: RunOptions, program: LoweredProgram, machine: Machine, at_most_s: float) -> GiveUp:
+        """The rule of a run that is given up, as `iteration_s` says."""
+        varies = program.varies or longest_period_s(machine) > 0.0
+        return GiveUp(options.stop, inf if varies else at_most_s, GIVE_UP_ITERATIONS)
 
     def __call__(self, iteration_end_ps: Sequence[int]) -> bool:
         """Whether the run may end."""

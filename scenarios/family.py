@@ -186,6 +186,22 @@ class Planning(Protocol):
         ...
 
 
+@runtime_checkable
+class StrategyPlanning(Protocol):
+    """Strategies of a family's layers, for ``dlrmsim plan --search strategies``."""
+
+    def strategies(
+        self, resolved: ResolvedScenario[Any, Any], progress: Progress, *, compare: bool, keep: Keep
+    ) -> PlanStudy:
+        """Find the fastest strategies of a scenario; with ``compare``, simulate others to their ends.
+
+        Raises:
+            InputError: the scenario is wrong.
+            InfeasibleError: no strategies fit.
+        """
+        ...
+
+
 class Family(Protocol[M, S]):
     """A family of workloads; `scenarios.dlrm.family.DlrmFamily` is one."""
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from math import inf
 from typing import Any
 
 from scenarios.bursts import background_warnings, steady_rule
-from scenarios.engine_run import run_options, variation_of
+from scenarios.engine_run import GiveUp, run_options, variation_of
 from scenarios.estimate import RunSize, require_memory
 from scenarios.levers import Levers, find_levers
 from scenarios.located import located
@@ -92,14 +93,36 @@ def simulation_of(resolved: ResolvedScenario, progress: Progress) -> Simulation:
         InputError: a model, generator or planner refuses the scenario.
         InfeasibleError: the job does not fit into the memory of the GPUs, or the run into this machine's.
     """
-    prepared = prepare(resolved, progress)
+    return simulation_of_prepared(prepare(resolved, progress), progress)
+
+
+class GivenUpError(Exception):
+    """Iterations of a run take longer than they may."""
+
+
+def simulation_of_prepared(prepared: Prepared, progress: Progress, at_most_s: float = inf) -> Simulation:
+    """Run a prepared job.
+
+    Args:
+        at_most_s: as in `scenarios.engine_run.iteration_s`.
+
+    Raises:
+        InputError: the models refuse the scenario.
+        InfeasibleError: the run does not fit into this machine's memory.
+        GivenUpError: iterations take longer than ``at_most_s``.
+    """
+    resolved = prepared.resolved
     require_memory(size_of(prepared))
     progress.stage("lowering")
     with located(resolved.document):
         lowering = lower(prepared.graph, prepared.machine, variation=variation_of(resolved))
     progress.stage("simulating")
     keep = resolved.scenario.output.record.iterations
-    result = counted_run(lowering.program, run_options(resolved, prepared.machine, prepared.graph, keep))
+    options = run_options(resolved, prepared.machine, prepared.graph, keep)
+    give_up = GiveUp.of(options, lowering.program, prepared.machine, at_most_s)
+    result = counted_run(lowering.program, options if at_most_s == inf else replace(options, stop=give_up))
+    if give_up.slow(result.iteration_end_ps.tolist()):
+        raise GivenUpError
     progress.stage("analysing")
     algorithms = {info.task: info.algorithm for info in lowering.collectives}
     rule = steady_rule(resolved, prepared.machine, prepared.graph)

@@ -16,6 +16,10 @@ def plan(
     planner: Annotated[
         str | None, typer.Option("--planner", metavar="NAME", help="Plan with this one (see `list planners`).")
     ] = None,
+    search: Annotated[
+        str | None,
+        typer.Option("--search", metavar="NAME", help="strategies: of layers within a node and between nodes."),
+    ] = None,
     settings: Settings = None,
     compare: Annotated[
         bool, typer.Option("--compare", help="Compare more plans, those of every planner, and take the fastest.")
@@ -36,7 +40,14 @@ def plan(
         refuse("without --compare", {"--fresh": fresh or None})
     with progress_display() as progress:
         done = dlrmsim.plan(
-            scenario, planner=planner, compare=compare, settings=settings or (), out=out, fresh=fresh, progress=progress
+            scenario,
+            planner=planner,
+            search=search,
+            compare=compare,
+            settings=settings or (),
+            out=out,
+            fresh=fresh,
+            progress=progress,
         )
     say_taken_over(done.taken_over)
     if as_json:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,9 +13,10 @@ from dlrmsim.output.kept import kept_results
 from dlrmsim.output.record import write_record
 from dlrmsim.verbs.what import Job, Name, scenario_of
 from reports.plans import plan_page
-from scenarios.family import FAMILIES, KIND_KEY, Planning, PlanStudy, family_of
+from scenarios.family import FAMILIES, KIND_KEY, Planning, PlanStudy, StrategyPlanning, family_of
 from scenarios.progress import Progress
 from scenarios.resolved import ResolvedScenario
+from scenarios.strategies import require_search
 
 PLAN_FILE, STATISTICS_FILE, PAGE_FILE = "plan.json", "statistics.json", "plan.html"
 
@@ -43,6 +44,7 @@ def plan(
     what: Job,
     *,
     planner: str | None = None,
+    search: str | None = None,
     compare: bool = False,
     settings: Sequence[str] = (),
     out: Name | None = None,
@@ -56,24 +58,29 @@ def plan(
 
     Args:
         planner: takes the place of the scenario's planner or plan.
+        search: ``strategies``: the fastest strategies of the layers within a node and between nodes; None: the fastest
+            plan of the strategies that the scenario has.
         compare: whether to compare more plans (those of all planners) and take the fastest.
         settings: ``KEY=VALUE`` each.
         out: folder for ``plan.json``, ``statistics.json`` and ``plan.html``; None: nothing is written.
         fresh: whether to run planners again whose result an interrupted run had found.
 
     Raises:
-        InputError: the scenario has no plan, or it, the planner's name or the plan is wrong, or the folder holds
+        InputError: the scenario has no plan or no strategies, or it, a name or the plan is wrong, or the folder holds
             something else.
         InfeasibleError: the job does not fit; with the numbers of each tier.
     """
+    if search is not None:
+        require_search(search)
     folder = None if out is None else replaceable(out)
     resolved = scenario_of(what, settings)
     planning = _planning(resolved)
+    find = planning.study if search is None else _strategies(resolved, planning)
     if planner is not None:
         resolved = scenario_of(what, [*settings, *planning.settings(planner)])
     output = RUNS_FOLDER / f"plan-{resolved.name}-{resolved.hash[:8]}" if folder is None else folder
     with kept_results(output, fresh=fresh) as kept:
-        study = planning.study(resolved, kept.shown(progress), compare=compare, keep=kept)
+        study = find(resolved, kept.shown(progress), compare=compare, keep=kept)
         if folder is not None:
             with folder_written_whole(folder) as partial:
                 write_json(partial / PLAN_FILE, dict(study.plan_file()))
@@ -99,3 +106,20 @@ def _planning(resolved: ResolvedScenario) -> Planning:
             expected=f"one of {', '.join(kinds)}",
         )
     return planning
+
+
+def _strategies(resolved: ResolvedScenario, planning: Planning) -> Callable[..., PlanStudy]:
+    """The search for strategies of the scenario's kind of workload.
+
+    Raises:
+        InputError: it has none.
+    """
+    if isinstance(planning, StrategyPlanning):
+        return planning.strategies
+    kinds = [kind for kind, family in FAMILIES.items() if isinstance(family.planning, StrategyPlanning)]
+    raise resolved.document.error(
+        KIND_KEY,
+        f"layers of {resolved.kind} workloads have no strategies to search",
+        given=resolved.kind,
+        expected=f"one of {', '.join(kinds)}",
+    )

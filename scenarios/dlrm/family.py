@@ -13,10 +13,12 @@ from scenarios.dlrm.models import DlrmModels
 from scenarios.dlrm.plan_study import DlrmPlanStudy, study_plan
 from scenarios.dlrm.resolving import PLAN, PLANNER, fill
 from scenarios.dlrm.section import DlrmScenario
+from scenarios.dlrm.strategies import DlrmStrategies
 from scenarios.dlrm.typed import DlrmResolved
 from scenarios.family import FAMILIES, Asked, Expected, Filled, template_of
 from scenarios.mapping import Keep
 from scenarios.progress import Progress
+from scenarios.strategies import StrategySearch, StrategyStudy
 from simulator.lowering import Machine
 from workloads.dlrm.model.model import DlrmModel
 from workloads.graph.schedule import SCHEDULES
@@ -35,6 +37,10 @@ class DlrmPlanning:
     def study(self, resolved: DlrmResolved, progress: Progress, *, compare: bool, keep: Keep) -> DlrmPlanStudy:
         """See `scenarios.dlrm.plan_study.study_plan`."""
         return study_plan(resolved, progress, compare=compare, keep=keep)
+
+    def strategies(self, resolved: DlrmResolved, progress: Progress, *, compare: bool, keep: Keep) -> StrategyStudy:
+        """See `scenarios.dlrm.strategies`."""
+        return StrategySearch(resolved, DlrmStrategies(resolved), progress, compare, keep).study("samples")
 
 
 @dataclass(frozen=True, slots=True)

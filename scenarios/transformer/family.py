@@ -16,6 +16,7 @@ from scenarios.candidates import Candidate
 from scenarios.family import FAMILIES, Asked, Expected, Filled, template_of
 from scenarios.mapping import Keep
 from scenarios.progress import Progress
+from scenarios.strategies import StrategySearch, StrategyStudy
 from scenarios.transformer import filling
 from scenarios.transformer.blocks import blocks_of
 from scenarios.transformer.filling import settings_of_resolved as settings_of
@@ -25,6 +26,7 @@ from scenarios.transformer.plan_study import TransformerPlanStudy, study_divisio
 from scenarios.transformer.remedies import refusal
 from scenarios.transformer.search import memory_of
 from scenarios.transformer.section import TransformerScenario
+from scenarios.transformer.strategies import TransformerStrategies
 from scenarios.transformer.typed import TransformerResolved
 from simulator.analysis import Bound
 from simulator.lowering import Machine
@@ -118,6 +120,12 @@ class TransformerPlanning:
     ) -> TransformerPlanStudy:
         """See `scenarios.transformer.plan_study.study_divisions`."""
         return study_divisions(resolved, progress, compare=compare, keep=keep)
+
+    def strategies(
+        self, resolved: TransformerResolved, progress: Progress, *, compare: bool, keep: Keep
+    ) -> StrategyStudy:
+        """See `scenarios.transformer.strategies`."""
+        return StrategySearch(resolved, TransformerStrategies(resolved), progress, compare, keep).study("tokens")
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any
 
 from scenarios.located import located
-from scenarios.machine import machine_of
 from scenarios.mapping import Keep, keep_nothing
 from scenarios.progress import Progress
+from scenarios.search import BestFirst, most_simulated
 from scenarios.summary import job_of
 from scenarios.transformer.filling import settings_of_resolved
 from scenarios.transformer.remedies import refusal
-from scenarios.transformer.search import DivisionFound, DivisionSearch, memory_of, most_simulated, simulated
+from scenarios.transformer.search import DivisionFound, division_search, memory_of, simulated
 from scenarios.transformer.typed import TransformerResolved, with_changes
+from workloads.transformer.settings import TransformerSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,23 +102,23 @@ def study_divisions(
     progress.stage("ordering the divisions")
     most = most_simulated(resolved.world_size)
     with located(resolved.document):
-        search = DivisionSearch(resolved, settings_of_resolved(resolved), machine_of(resolved))
+        search = division_search(resolved)
 
-        def simulate(found: DivisionFound) -> tuple[float, float]:
+        def simulate(found: DivisionFound) -> DivisionFound:
             progress.stage("simulating divisions", len(search.simulated) + 1, most)
             question = "\n".join(("simulating a division", resolved.hash, *found.settings))
             result = keep(question, partial(simulated, resolved, found)) if compare else simulated(resolved, found)
-            return result["iteration_time_s"], result["exposed_comm"]
+            return replace(found, **result)
 
         search.run(simulate, most=most, further=compare)
         if not search.simulated:
-            raise _nothing_fits(search)
+            raise _nothing_fits(resolved, search)
     fastest = sorted(search.simulated, key=lambda found: found.iteration_time_s or 0.0)
     return TransformerPlanStudy(
         with_changes(resolved, fastest[0].settings),
         tuple(fastest),
         tuple(sorted(search.refused, key=lambda found: found.excess_bytes)),
-        float(memory_of(resolved, search.settings).capacity_bytes["hbm"]),
+        float(memory_of(resolved, search.own).capacity_bytes["hbm"]),
         search.count,
         search.slower,
         search.left,
@@ -125,10 +126,10 @@ def study_divisions(
     )
 
 
-def _nothing_fits(search: DivisionSearch) -> Exception:
+def _nothing_fits(resolved: TransformerResolved, search: BestFirst[TransformerSettings, DivisionFound]) -> Exception:
     """The error of a job that fits under no division."""
     nearest = min(search.refused, key=lambda found: found.excess_bytes)
-    there = with_changes(search.resolved, nearest.settings)
+    there = with_changes(resolved, nearest.settings)
     memory = memory_of(there, settings_of_resolved(there))
     words = " ".join(f"--set {setting}" for setting in nearest.settings) or "the scenario's own"
-    return refusal(search.resolved, memory, f"none of its {search.count:,} divisions does; the nearest: {words}")
+    return refusal(resolved, memory, f"none of its {search.count:,} divisions does; the nearest: {words}")

@@ -12,10 +12,9 @@ from dataclasses import dataclass
 
 from inputs.errors import InfeasibleError, InputError
 from scenarios.capacity import MemoryReport
-from scenarios.machine import machine_of
 from scenarios.transformer.divisions import more_recomputation
 from scenarios.transformer.filling import settings_of_resolved
-from scenarios.transformer.search import DivisionSearch, memory_of
+from scenarios.transformer.search import division_search, memory_of
 from scenarios.transformer.typed import TransformerResolved, with_changes
 from workloads.transformer.settings import TransformerSettings, divisors
 
@@ -90,7 +89,7 @@ def _values(settings: TransformerSettings) -> Iterator[list[str]]:
 
 def _divided_otherwise(resolved: TransformerResolved, before: tuple[str, ...], note: str = "") -> list[DivisionRemedy]:
     """The fastest division that fits."""
-    search = DivisionSearch(resolved, settings_of_resolved(resolved), machine_of(resolved))
+    search = division_search(resolved)
     found = next((found for found in search.in_order() if found.fits), None)
     if found is None:
         return []

@@ -8,6 +8,7 @@ from simulator.analysis.bound import BOUND_RUNS, Bound, Gain, find_bound
 from simulator.analysis.breakdown import Breakdown, break_down
 from simulator.analysis.collectives import CollectiveRow, RankSpread, collective_table
 from simulator.analysis.critical_path import CriticalPath, Segment, critical_path
+from simulator.analysis.least_time import least_iteration_s
 from simulator.analysis.metrics import IterationTime, SteadyRule, iteration_time
 from simulator.analysis.ranks import ChosenRanks, choose_ranks
 from simulator.analysis.summary import Analysis, analyse, imbalance, path_shares, rate_key, summarise
@@ -38,6 +39,7 @@ __all__ = [
     "find_bound",
     "imbalance",
     "iteration_time",
+    "least_iteration_s",
     "measured_window",
     "path_shares",
     "rate_key",

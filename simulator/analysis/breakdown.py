@@ -56,6 +56,11 @@ class Breakdown:
     waiting_ps: IntArray
     input_waiting_ps: IntArray
 
+    @property
+    def exposed_comm_share(self) -> float:
+        """Share of the window in which ranks communicate and compute nothing, mean over ranks."""
+        return float(self.exposed_comm_ps.mean()) / max(self.window.length_ps, 1)
+
     def of(self, ranks: range) -> Breakdown:
         """The same of some of the ranks."""
         taken = (self.ranks >= ranks.start) & (self.ranks < ranks.stop)

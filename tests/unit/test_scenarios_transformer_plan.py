@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache, partial
 
 import pytest
 
 from inputs.errors import InfeasibleError, InputError
 from scenarios.family import FAMILIES
-from scenarios.machine import machine_of
 from scenarios.prepare import prepare
 from scenarios.progress import Silent
 from scenarios.resolve import changed, load_scenario
 from scenarios.runner import simulation_of
 from scenarios.transformer.filling import settings_of_resolved
 from scenarios.transformer.plan_study import study_divisions
-from scenarios.transformer.search import DivisionFound, DivisionSearch, simulated
+from scenarios.transformer.search import DivisionFound, division_search, simulated
 
 MODEL = (
     "{name: small, title: four layers, layers: 4, hidden: 2048, heads: 8, kv_heads: 2, ffn: 8192, vocabulary: 1000, "
@@ -34,15 +34,15 @@ def small(memory: str = "80 GB", *settings: str):
     return load_scenario("llama3_8b_fsdp_128", [*SMALL, f"cluster.node.gpu.memory_bytes={memory}", *settings])
 
 
-def search_of(resolved) -> DivisionSearch:
-    return DivisionSearch(resolved, settings_of_resolved(resolved), machine_of(resolved))
+def search_of(resolved):
+    return division_search(resolved)
 
 
 @cache
 def every(memory: str) -> tuple[DivisionFound, ...]:
     """All divisions, and recomputations where they do not fit; those that fit are simulated."""
     search = search_of(small(memory))
-    search.run(lambda found: tuple(simulated(small(memory), found).values()), most=10_000, further=True)
+    search.run(lambda found: replace(found, **simulated(small(memory), found)), most=10_000, further=True)
     assert search.left == search.slower == 0
     return (*search.simulated, *search.refused)
 
@@ -80,7 +80,7 @@ def test_no_run_of_another_job_does_either(settings):
     search = search_of(small("80 GB", *settings))
     for number, found in enumerate(search.in_order()):
         if number % 9 == 0:
-            assert simulated(search.resolved, found)["iteration_time_s"] >= found.least_time_s, found.settings
+            assert simulated(search.space.resolved, found)["iteration_time_s"] >= found.least_time_s, found.settings
 
 
 def test_every_division_that_fits_runs_by_itself_as_long_as_the_plan_says():

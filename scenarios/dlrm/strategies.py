@@ -1,0 +1,216 @@
+"""Strategies of a DLRM: of its tables, and of its dense layers before and behind the interaction.
+
+Tables are sharded as a planner does it, among them the one that copies all of them; dense layers are data-parallel,
+FSDP or tensor-parallel within a node and between nodes. A planner's plan is made once, for the strategies that leave it
+most memory; where it does not fit beside others, it is made again for these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import product
+from typing import Any, TypeAlias
+
+from inputs.errors import InfeasibleError, InputError
+from scenarios.capacity import capacities_bytes
+from scenarios.dlrm.levers import PLANNERS_TRIED
+from scenarios.dlrm.placed import PlacedDlrm
+from scenarios.dlrm.plans import PlanningJob, plan_of
+from scenarios.dlrm.settings import settings_of
+from scenarios.dlrm.typed import DlrmResolved
+from scenarios.prepare import Prepared
+from scenarios.strategies import StrategyFound, results_of
+from simulator.analysis import least_iteration_s
+from simulator.lowering import Machine, lower
+from workloads.dlrm.family import DlrmWorkload
+from workloads.dlrm.iteration.layer_parts import layer_parts
+from workloads.dlrm.iteration.memory import bytes_beside_tables
+from workloads.dlrm.model.choices import DenseStrategies
+from workloads.dlrm.model.dense import dense_part
+from workloads.dlrm.sharding.plan import Plan
+from workloads.dlrm.sharding.plan_exchange import plan_to_dict
+from workloads.dlrm.sharding.plan_file import read_plan
+from workloads.graph.levels import LEVEL_STRATEGIES, LevelStrategies
+
+OWN = "the scenario's"
+"""Name of a plan that the scenario gives."""
+
+
+@dataclass(frozen=True, slots=True)
+class DlrmChoice:
+    """Strategies of a DLRM.
+
+    Attributes:
+        tables: a planner, or `OWN`.
+        apart: whether the plan is made for these dense layers, not for those that leave most memory.
+    """
+
+    tables: str
+    bottom: LevelStrategies
+    top: LevelStrategies
+    apart: bool = False
+
+    @property
+    def dense(self) -> DenseStrategies:
+        """Strategies of the dense layers."""
+        return DenseStrategies(bottom=self.bottom, top=self.top)
+
+
+Classes: TypeAlias = tuple[LevelStrategies, LevelStrategies]
+
+
+@dataclass(slots=True)
+class DlrmStrategies:
+    """Strategies of a scenario; see `scenarios.strategies.StrategySpace`."""
+
+    resolved: DlrmResolved
+    own: DlrmChoice = field(init=False)
+    capacity_bytes: float = field(init=False)
+    impossible: list[StrategyFound] = field(default_factory=list)
+    _job: PlanningJob = field(init=False)
+    _machine: Machine = field(init=False)
+    _dense: list[Classes] = field(init=False)
+    _roomiest: Classes = field(init=False)
+    _plans: dict[DlrmChoice, Plan | str] = field(default_factory=dict)
+    _looked: dict[tuple[str, ...], DlrmChoice] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        resolved = self.resolved
+        chosen = resolved.scenario.workload
+        dense = chosen.dense or DenseStrategies()
+        planner = OWN if chosen.sharding.plan is not None else (chosen.sharding.planner or OWN)
+        self.own = DlrmChoice(planner, dense.bottom, dense.top)
+        self.capacity_bytes = float(capacities_bytes(resolved.cluster, resolved.world_size)["hbm"])
+        self._job = PlanningJob.of(resolved)
+        self._machine = self._job.machine
+        self._dense = [] if resolved.cluster.node.gpu is None else list(self._possible())
+        beside = {classes: self._beside_bytes(classes) for classes in self._dense}
+        self._roomiest = min(beside, key=lambda classes: beside[classes], default=(dense.bottom, dense.top))
+
+    def choices(self) -> Iterator[DlrmChoice]:
+        """All strategies of the dense layers, with the tables of each planner."""
+        planners = dict.fromkeys([self.own.tables, *(PLANNERS_TRIED if self.resolved.world_size > 1 else ())])
+        for tables, (bottom, top) in product(planners, self._dense):
+            yield DlrmChoice(tables, bottom, top)
+
+    def least_s(self, choice: DlrmChoice) -> float:
+        """Bound of the lowered task graph; 0 without a plan."""
+        plan = self._plan(choice)
+        if isinstance(plan, str):
+            return 0.0
+        graph = self._workload(choice, plan).graph()
+        return least_iteration_s(lower(graph, self._machine).program)
+
+    def looked_at(self, choice: DlrmChoice, *, own: bool = False) -> StrategyFound:
+        """Strategies with their plan's memory."""
+        plan, words, settings = self._plan(choice), self.words(choice), self._settings(choice)
+        if isinstance(plan, str):
+            return StrategyFound(words, settings, why=plan, own=own)
+        resolved = self._with(choice)
+        memory = PlanningJob(resolved, settings_of(resolved), self._machine).report(plan)
+        return StrategyFound(
+            words,
+            settings,
+            memory.most_bytes,
+            memory.worst_excess_bytes,
+            memory.fullest_items(),
+            self.least_s(choice) if memory.fits else 0.0,
+            own=own,
+        )
+
+    def again(self, choice: DlrmChoice) -> DlrmChoice | None:
+        """The same with a plan for its own dense layers."""
+        if choice.apart or choice.tables == OWN:
+            return None
+        again = replace(choice, apart=True)
+        return None if isinstance(self._plan(again), str) else again
+
+    def words(self, choice: DlrmChoice) -> Mapping[str, str]:
+        """Planner of the tables, and strategies of the dense layers."""
+        return {"tables": choice.tables, "bottom": choice.bottom.in_words(), "top": choice.top.in_words()}
+
+    def results(self, found: StrategyFound, at_most_s: float) -> dict[str, Any]:
+        """See `scenarios.strategies.results_of`."""
+        choice = self._looked[found.settings]
+        plan = self._plan(choice)
+        if isinstance(plan, str):
+            raise InfeasibleError(plan)
+        resolved, workload = self._with(choice), self._workload(choice, plan)
+        memory = PlanningJob(resolved, workload.settings, self._machine).report(plan)
+        prepared = Prepared(resolved, self._machine, PlacedDlrm(resolved, workload), memory, workload.graph())
+        return results_of(prepared, at_most_s)
+
+    def scenario(self, found: StrategyFound) -> DlrmResolved:
+        """The scenario with the strategies and their plan."""
+        choice = self._looked[found.settings]
+        plan = self._plan(choice)
+        if isinstance(plan, str):
+            raise InfeasibleError(plan)
+        with_dense = self._with(choice)
+        written = read_plan(plan_to_dict(plan)).model_dump(mode="json")
+        section = with_dense.scenario.workload
+        sharding = section.sharding.model_copy(update={"planner": None, "plan": written})
+        return _in_section(with_dense, {"sharding": sharding})
+
+    def _possible(self) -> Iterator[Classes]:
+        """Strategies of the dense layers that divide every width; the others are noted as impossible."""
+        settings = settings_of(self.resolved)
+        both = settings.local_world_size > 1 and settings.nodes > 1
+        pairs = product(LEVEL_STRATEGIES, repeat=2) if both else ((name, name) for name in LEVEL_STRATEGIES)
+        levels = [LevelStrategies(node=node, between=between) for node, between in pairs]
+        part = dense_part(self.resolved.model, self._job.tables)
+        for bottom, top in product(levels, repeat=2):
+            try:
+                layer_parts(part, replace(settings, dense=DenseStrategies(bottom=bottom, top=top)))
+            except InputError as error:
+                words = self.words(DlrmChoice("any", bottom, top))
+                self.impossible.append(StrategyFound(words, why=error.message))
+            else:
+                yield bottom, top
+
+    def _beside_bytes(self, classes: Classes) -> float:
+        """Device memory that is not for tables."""
+        settings = replace(self._job.settings, dense=DenseStrategies(bottom=classes[0], top=classes[1]))
+        return bytes_beside_tables(self.resolved.model, self._job.tables, settings)
+
+    def _plan(self, choice: DlrmChoice) -> Plan | str:
+        """The plan of a choice, or the reason why there is none."""
+        bottom, top = (choice.bottom, choice.top) if choice.apart else self._roomiest
+        key = DlrmChoice(choice.tables, bottom, top)
+        if key not in self._plans:
+            resolved = self._with(key)
+            job = PlanningJob(resolved, settings_of(resolved), self._machine)
+            try:
+                self._plans[key] = plan_of(job, advise=False) if choice.tables == OWN else job.make(choice.tables)
+            except InfeasibleError as error:
+                self._plans[key] = str(error).splitlines()[0].removeprefix(f"{resolved.name} does not fit: ")
+        return self._plans[key]
+
+    def _workload(self, choice: DlrmChoice, plan: Plan) -> DlrmWorkload:
+        return DlrmWorkload(self.resolved.model, plan, settings_of(self._with(choice)))
+
+    def _with(self, choice: DlrmChoice) -> DlrmResolved:
+        """The scenario with the dense layers and the planner of a choice."""
+        given = self.resolved.scenario.workload
+        dense = None if choice.dense.plain and given.dense is None else choice.dense
+        sharding = given.sharding
+        if choice.tables not in (OWN, sharding.planner):
+            sharding = sharding.model_copy(update={"planner": choice.tables, "plan": None})
+        return _in_section(self.resolved, {"dense": dense, "sharding": sharding})
+
+    def _settings(self, choice: DlrmChoice) -> tuple[str, ...]:
+        """``KEY=VALUE`` settings that differ from the scenario's; remembers the choice of each."""
+        found = [] if choice.tables == self.own.tables else [f"workload.sharding.planner={choice.tables}"]
+        for key in ("bottom", "top"):
+            chosen, has = getattr(choice, key), getattr(self.own, key)
+            differ = [level for level in LevelStrategies.model_fields if getattr(chosen, level) != getattr(has, level)]
+            found += [f"workload.dense.{key}.{level}={getattr(chosen, level)}" for level in differ]
+        self._looked[tuple(found)] = choice
+        return tuple(found)
+
+
+def _in_section(resolved: DlrmResolved, update: Mapping[str, Any]) -> DlrmResolved:
+    """The scenario with fields of its section ``workload`` replaced."""
+    section = resolved.scenario.workload.model_copy(update=update)
+    return replace(resolved, scenario=resolved.scenario.model_copy(update={"workload": section}))

@@ -1,0 +1,137 @@
+"""Best-first search: choices in the order of their least times, each simulated as a run, until none is better.
+
+A choice that fits into the memory of every rank is simulated; one that does not may come again with less memory. The
+search ends when the least time of the next one exceeds the best simulated time: no choice that is left can be faster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from heapq import heapify, heappop, heappush
+from typing import Generic, Protocol, TypeVar
+
+import numpy as np
+
+MOST_SIMULATED, LEAST_SIMULATED, SIMULATED_RANKS = 128, 32, 8192
+"""Choices that are simulated at most: so many ranks in all, within these bounds. One takes 50 ms on 8 ranks, and one
+to four seconds on 256 (``llama3_70b_3d_256`` on a 2.5 GHz core)."""
+
+
+def most_simulated(world_size: int) -> int:
+    """Choices that are simulated at most."""
+    return max(LEAST_SIMULATED, min(MOST_SIMULATED, SIMULATED_RANKS // world_size))
+
+
+class Looked(Protocol):
+    """A choice that was looked at."""
+
+    @property
+    def fits(self) -> bool:
+        """Whether every rank has room."""
+        ...
+
+    @property
+    def iteration_time_s(self) -> float | None:
+        """Iteration time of a run; None: it is not simulated, or was given up."""
+        ...
+
+
+ChoiceT = TypeVar("ChoiceT")
+LookedT = TypeVar("LookedT", bound=Looked)
+
+
+class SearchSpace(Protocol[ChoiceT, LookedT]):
+    """Choices of a job, their least times and memory."""
+
+    def choices(self) -> Iterable[ChoiceT]:
+        """All choices."""
+        ...
+
+    def least_s(self, choice: ChoiceT) -> float:
+        """Seconds below which no iteration ends."""
+        ...
+
+    def looked_at(self, choice: ChoiceT, *, own: bool = False) -> LookedT:
+        """A choice with its memory, not simulated; ``own``: it is the scenario's."""
+        ...
+
+    def again(self, choice: ChoiceT) -> ChoiceT | None:
+        """The choice with less memory; None: there is none."""
+        ...
+
+
+@dataclass(slots=True)
+class BestFirst(Generic[ChoiceT, LookedT]):
+    """Search among the choices of a space, and its results.
+
+    Attributes:
+        own: choice of the scenario, which is looked at first.
+        simulated: choices that were run.
+        refused: choices that do not fit and would else be run.
+        slower: number of choices that cannot be faster than the fastest one.
+        left: number of choices that could be, and were not simulated.
+        count: number of choices of the space.
+    """
+
+    space: SearchSpace[ChoiceT, LookedT]
+    own: ChoiceT
+    simulated: list[LookedT] = field(default_factory=list)
+    refused: list[LookedT] = field(default_factory=list)
+    slower: int = 0
+    left: int = 0
+    count: int = 0
+    _queue: list[tuple[float, int, ChoiceT]] = field(default_factory=list)
+
+    @property
+    def best_s(self) -> float:
+        """Shortest iteration time so far."""
+        return min((found.iteration_time_s or np.inf for found in self.simulated), default=np.inf)
+
+    @property
+    def bounded(self) -> list[tuple[float, ChoiceT]]:
+        """Choices that were not looked at, with their least times, ascending."""
+        return [(least_s, choice) for least_s, _, choice in sorted(self._queue, key=lambda entry: entry[:2])]
+
+    def run(self, simulate: Callable[[LookedT], LookedT], *, most: int, further: bool) -> None:
+        """Search.
+
+        Args:
+            simulate: the choice with the results of a run.
+            most: choices that are simulated at most.
+            further: whether to go on, up to ``most``, with choices that cannot be the fastest.
+        """
+        self._take(self.space.looked_at(self.own, own=True), simulate)
+        for found in self.in_order():
+            self._take(found, simulate)
+            if len(self.simulated) >= most or not (further or self._next_s < self.best_s):
+                break
+        self.slower = sum(least_s >= self.best_s for least_s, *_ in self._queue)
+        self.left = len(self._queue) - self.slower
+
+    @property
+    def _next_s(self) -> float:
+        """Least time of the next choice."""
+        return self._queue[0][0] if self._queue else np.inf
+
+    def in_order(self) -> Iterator[LookedT]:
+        """Choices beside the scenario's own by their least times; one that does not fit comes again, see above."""
+        space = self.space
+        self._queue = [(space.least_s(choice), number, choice) for number, choice in enumerate(space.choices())]
+        self.count = len(self._queue)
+        heapify(self._queue)
+        while self._queue:
+            _, number, choice = heappop(self._queue)
+            found = space.looked_at(choice)
+            again = None if found.fits else space.again(choice)
+            if again is not None:
+                heappush(self._queue, (space.least_s(again), number, again))
+            if choice != self.own:
+                yield found
+
+    def _take(self, found: LookedT, simulate: Callable[[LookedT], LookedT]) -> None:
+        """Simulate a choice, or note that it does not fit."""
+        if found.fits:
+            self.simulated.append(simulate(found))
+        else:
+            self.refused.append(found)

@@ -1,0 +1,274 @@
+"""Search for the fastest strategies of a job's layers: MAD-Max's space, simulated (arXiv 2310.02784).
+
+A family has a space: the strategies of each class of layers, one within a node and one between nodes
+(`workloads.graph.levels`), and choices beside them. The search is `scenarios.search.BestFirst`. A run that takes longer
+than the best one is given up, unless all are compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
+from math import inf
+from typing import Any, Generic, Protocol, TypeVar
+
+from inputs.errors import InfeasibleError, InputError, nearest_name
+from inputs.quantities import format_quantity
+from scenarios.located import located
+from scenarios.mapping import Keep, keep_nothing
+from scenarios.prepare import Prepared
+from scenarios.progress import Progress, Silent
+from scenarios.resolved import ResolvedScenario
+from scenarios.runner import GivenUpError, simulation_of_prepared
+from scenarios.search import BestFirst, SearchSpace, most_simulated
+from scenarios.summary import job_of
+
+STRATEGIES = "strategies"
+SEARCHES = (STRATEGIES,)
+"""Searches that ``dlrmsim plan`` has beside its own."""
+
+BOUNDED_ROWS = 1000
+"""Largest number of choices that are listed without a run in ``statistics.json``; those with the least times."""
+
+
+def require_search(name: str) -> None:
+    """Check the name of a search.
+
+    Raises:
+        InputError: there is no such search.
+    """
+    if name not in SEARCHES:
+        raise InputError(
+            "no such search",
+            file="--search",
+            given=name,
+            expected=f"one of {', '.join(SEARCHES)}",
+            nearest=nearest_name(name, SEARCHES),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class StrategyFound:
+    """Strategies that were looked at.
+
+    Attributes:
+        strategies: by class of layers, and what is chosen beside them; the columns of a table.
+        settings: ``KEY=VALUE`` each; with them the scenario has these strategies.
+        memory_bytes: device memory of the fullest rank.
+        excess_bytes: memory that it lacks in its fullest tier; at most 0: it fits.
+        items_bytes: device memory of the fullest rank by item.
+        least_time_s: time below which no iteration ends.
+        iteration_time_s: iteration time of a run; None: it does not fit, or is not simulated to the end.
+        exposed_comm: share of the iteration in which ranks communicate and compute nothing; likewise.
+        slower_than_s: iteration time at which its run was given up.
+        why: reason of a refusal other than memory.
+        own: whether they are the scenario's.
+    """
+
+    strategies: Mapping[str, str]
+    settings: tuple[str, ...] = ()
+    memory_bytes: float = 0.0
+    excess_bytes: float = 0.0
+    items_bytes: Mapping[str, float] = field(default_factory=dict)
+    least_time_s: float = 0.0
+    iteration_time_s: float | None = None
+    exposed_comm: float | None = None
+    slower_than_s: float | None = None
+    why: str = ""
+    own: bool = False
+
+    @property
+    def fits(self) -> bool:
+        """Whether it can run, and every rank has room."""
+        return not self.why and self.excess_bytes <= 0.0
+
+    @property
+    def refusal(self) -> str:
+        """Reason why it cannot run."""
+        if self.why or self.fits:
+            return self.why
+        lacking = format_quantity(self.excess_bytes, "bytes")
+        name, held = max(self.items_bytes.items(), key=lambda item: item[1])
+        return f"{lacking} too much; most of the fullest GPU is {name}, {format_quantity(held, 'bytes')}"
+
+    def in_words(self) -> str:
+        """Strategies by class."""
+        return ", ".join(f"{name} {words}" for name, words in self.strategies.items())
+
+
+ChoiceT = TypeVar("ChoiceT")
+
+
+def results_of(prepared: Prepared, at_most_s: float) -> dict[str, Any]:
+    """`StrategySpace.results` of a prepared job."""
+    try:
+        analysis = simulation_of_prepared(prepared, Silent(), at_most_s).analysis
+    except GivenUpError:
+        return {"slower_than_s": at_most_s}
+    return {"iteration_time_s": analysis.iteration.seconds, "exposed_comm": analysis.breakdown.exposed_comm_share}
+
+
+class StrategySpace(SearchSpace[ChoiceT, StrategyFound], Protocol[ChoiceT]):
+    """Strategies of a job, as its family has them."""
+
+    @property
+    def own(self) -> ChoiceT:
+        """The scenario's own."""
+        ...
+
+    @property
+    def impossible(self) -> Sequence[StrategyFound]:
+        """Strategies that the model or the batch does not allow, with reasons."""
+        ...
+
+    @property
+    def capacity_bytes(self) -> float:
+        """Usable device memory of a rank."""
+        ...
+
+    def words(self, choice: ChoiceT) -> Mapping[str, str]:
+        """`StrategyFound.strategies` of a choice."""
+        ...
+
+    def results(self, found: StrategyFound, at_most_s: float) -> dict[str, Any]:
+        """Attributes of `StrategyFound` that a run has, as JSON; the run is given up when iterations take longer."""
+        ...
+
+    def scenario(self, found: StrategyFound) -> ResolvedScenario[Any, Any]:
+        """The scenario with these strategies, written out."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class StrategyStudy:
+    """The fastest strategies that fit.
+
+    Attributes:
+        resolved: the scenario with those strategies.
+        unit: unit of throughput, a plural noun.
+        simulated: strategies that were run, fastest first; those given up behind them.
+        bounded: strategies that were not run, and the time below which no iteration of theirs ends.
+        refused: strategies that do not fit or are impossible, the nearest to fitting first.
+        capacity_bytes: usable device memory of a rank.
+        count: number of strategies of the space.
+        slower: number that were not run because none of them can be faster.
+        left: number that were not run because `most` were.
+        most: limit of simulations.
+    """
+
+    resolved: ResolvedScenario[Any, Any]
+    unit: str
+    simulated: tuple[StrategyFound, ...]
+    bounded: tuple[tuple[float, Mapping[str, str]], ...]
+    refused: tuple[StrategyFound, ...]
+    capacity_bytes: float
+    count: int
+    slower: int
+    left: int
+    most: int
+
+    @property
+    def best(self) -> StrategyFound:
+        """The fastest strategies."""
+        return self.simulated[0]
+
+    @property
+    def own(self) -> StrategyFound | None:
+        """The scenario's own strategies, if they fit."""
+        return next((found for found in self.simulated if found.own), None)
+
+    def rate(self, found: StrategyFound) -> float:
+        """Throughput of a GPU with strategies that were simulated, units/s."""
+        return self.resolved.global_batch_size / (found.iteration_time_s or inf) / self.resolved.world_size
+
+    def plan_file(self) -> Mapping[str, Any]:
+        """The scenario with the fastest strategies, which `dlrmsim run` takes as it is."""
+        return self.resolved.to_dict()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything but the scenario itself as JSON."""
+        return {
+            **job_of(self.resolved),
+            "scenario_hash": self.resolved.hash,
+            "iteration_time_s": self.best.iteration_time_s,
+            "settings": list(self.best.settings),
+            "capacity_bytes": {"hbm": self.capacity_bytes},
+            "search": {
+                "strategies": self.count,
+                "simulated": len(self.simulated),
+                "most_simulated": self.most,
+                "refused": len(self.refused),
+                "cannot_be_faster": self.slower,
+                "left": self.left,
+            },
+            "compared": [self._row(found) for found in self.simulated],
+            "bounded": [{"strategies": dict(words), "least_time_s": least_s} for least_s, words in self.bounded],
+            "refused": [self._row(found) for found in self.refused],
+        }
+
+    def _row(self, found: StrategyFound) -> dict[str, Any]:
+        rate = None if found.iteration_time_s is None else self.rate(found)
+        beside = {f"throughput_{self.unit}_per_s_per_gpu": rate, "refusal": found.refusal}
+        return {**asdict(found), "settings": list(found.settings), **beside}
+
+
+@dataclass(slots=True)
+class StrategySearch(Generic[ChoiceT]):
+    """Runs the search of a space.
+
+    Attributes:
+        compare: whether to go on with strategies that cannot be the fastest, each to its end, up to the limit.
+        keep: keeps the results of each simulation.
+    """
+
+    resolved: ResolvedScenario[Any, Any]
+    space: StrategySpace[ChoiceT]
+    progress: Progress
+    compare: bool
+    keep: Keep = keep_nothing
+
+    def study(self, unit: str) -> StrategyStudy:
+        """Find the fastest strategies.
+
+        Raises:
+            InfeasibleError: none fit; with the numbers of those that lack least.
+        """
+        self.progress.stage("ordering the strategies")
+        most, space = most_simulated(self.resolved.world_size), self.space
+        with located(self.resolved.document):
+            search = BestFirst(space, space.own)
+            search.run(partial(self._simulated, search, most), most=most, further=self.compare)
+            refused = sorted(
+                [*search.refused, *space.impossible], key=lambda found: (bool(found.why), found.excess_bytes)
+            )
+            if not search.simulated:
+                raise InfeasibleError(self._nothing_fits(refused))
+            fastest = sorted(search.simulated, key=lambda found: found.iteration_time_s or inf)
+            return StrategyStudy(
+                resolved=space.scenario(fastest[0]),
+                unit=unit,
+                simulated=tuple(fastest),
+                bounded=tuple((least_s, space.words(choice)) for least_s, choice in search.bounded[:BOUNDED_ROWS]),
+                refused=tuple(refused),
+                capacity_bytes=space.capacity_bytes,
+                count=search.count + len(space.impossible),
+                slower=search.slower,
+                left=search.left,
+                most=most,
+            )
+
+    def _simulated(self, search: BestFirst[ChoiceT, StrategyFound], most: int, found: StrategyFound) -> StrategyFound:
+        """Strategies with the results of a run."""
+        self.progress.stage("simulating strategies", len(search.simulated) + 1, most)
+        if self.compare:
+            question = f"simulating strategies\n{self.resolved.hash}\n{found.in_words()}"
+            return replace(found, **self.keep(question, partial(self.space.results, found, inf)))
+        return replace(found, **self.space.results(found, inf if found.own else search.best_s))
+
+    def _nothing_fits(self, refused: Sequence[StrategyFound]) -> str:
+        if not refused:
+            return f"{self.resolved.name} has no strategies"
+        nearest = refused[0]
+        words = f"{nearest.in_words()}\n  {nearest.refusal}"
+        return f"{self.resolved.name} fits under none of its strategies; the nearest: {words}"

@@ -39,9 +39,10 @@ class Looked(Protocol):
 
 ChoiceT = TypeVar("ChoiceT")
 LookedT = TypeVar("LookedT", bound=Looked)
+LookedOut = TypeVar("LookedOut", bound=Looked, covariant=True)
 
 
-class SearchSpace(Protocol[ChoiceT, LookedT]):
+class SearchSpace(Protocol[ChoiceT, LookedOut]):
     """Choices of a job, their least times and memory."""
 
     def choices(self) -> Iterable[ChoiceT]:
@@ -52,7 +53,7 @@ class SearchSpace(Protocol[ChoiceT, LookedT]):
         """Seconds below which no iteration ends."""
         ...
 
-    def looked_at(self, choice: ChoiceT, *, own: bool = False) -> LookedT:
+    def looked_at(self, choice: ChoiceT, *, own: bool = False) -> LookedOut:
         """A choice with its memory, not simulated; ``own``: it is the scenario's."""
         ...
 

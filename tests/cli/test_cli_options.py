@@ -68,7 +68,7 @@ ALWAYS: dict[str, set[str]] = {
     "sweep": {"SCENARIO", "--over", "--set", "--out", "--json", "--executor", "--fresh"},
     "solve": {"SCENARIO", "--key", "--between", "--throughput", "--set", "--json"},
     "advise": {"WHAT", "--arrivals", "--json"},
-    "plan": {"SCENARIO", "--planner", "--set", "--compare", "--out", "--json"},
+    "plan": {"SCENARIO", "--planner", "--search", "--set", "--compare", "--out", "--json"},
     "collective": {
         "CLUSTER", "--op", "--ranks", "--bytes", "--ranks-per-node", "--placement", "--algorithm", "--json", "--plot",
     },

@@ -79,14 +79,11 @@ def layer_parts(dense: DensePart, settings: DlrmSettings) -> dict[str, LayerPart
         if strategies.plain:
             continue
         sizes = settings.local_world_size, settings.nodes
-        groups = {
-            "tensor": strategies.group("tensor", *sizes),
-            "shard": strategies.group("fsdp", *sizes),
-            "replicas": strategies.group("ddp", *sizes),
-        }
+        tensor = strategies.group("tensor", *sizes)
+        shard, replicas = strategies.group("fsdp", *sizes), strategies.group("ddp", *sizes)
         for layers in networks:
-            for part in _divided(layers, key, groups["tensor"], settings.precision.dense):
-                found[part.whole.name] = replace(part, **groups)
+            for part in _divided(layers, key, tensor, settings.precision.dense):
+                found[part.whole.name] = replace(part, tensor=tensor, shard=shard, replicas=replicas)
     return found
 
 

@@ -19,7 +19,7 @@ MOST_ROWS = 500
 def render_strategies(study: StrategyStudy, version: str) -> str:
     """The page, self-contained and offline."""
     resolved, best = study.resolved, study.best
-    found = [f"{finding(study).capitalize()}.", f"{extent(study)}.", f"{command(study).strip().capitalize()}."]
+    found = [_sentence(words) for words in (finding(study), extent(study), command(study).strip())]
     headline = strong(
         "Fastest of {} strategies: {}, {} an iteration.",
         f"{study.count:,}",
@@ -48,6 +48,10 @@ def render_strategies(study: StrategyStudy, version: str) -> str:
     )
 
 
+def _sentence(words: str) -> str:
+    return f"{words[0].upper()}{words[1:]}."
+
+
 def _tiles(study: StrategyStudy) -> str:
     best = study.best
     time, held = (
@@ -68,7 +72,7 @@ def _tiles(study: StrategyStudy) -> str:
 def _sections(study: StrategyStudy) -> tuple[PageSection, ...]:
     chart = '<div class="card"><div class="plot" id="divisions-chart"></div></div>'
     lede = "Time against the memory of the fullest GPU, of runs that were not given up; the line is usable memory."
-    words = f"{CAPTION[0].upper()}{CAPTION[1:]}."
+    words = _sentence(CAPTION)
     found = [
         PageSection("strategies", "Time and memory", "Time and memory", lede, chart, {"plan": _payload(study)}),
         PageSection("simulated", "Strategies that fit", "Strategies that fit", words, _simulated(study)),
@@ -91,7 +95,7 @@ def _payload(study: StrategyStudy) -> dict[str, Any]:
         {
             "words": found.in_words(),
             "batches": f"{study.rate(found):,.0f} {study.unit}/s of each GPU",
-            "short": " ".join(words for name, words in found.strategies.items() if "(" in words),
+            "short": found.in_words() if found is study.best else "",
             "s": found.iteration_time_s,
             "gb": found.memory_bytes / 1e9,
             "kind": "the fastest" if found is study.best else "the scenario's" if found.own else "others",

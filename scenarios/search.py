@@ -39,10 +39,10 @@ class Looked(Protocol):
 
 ChoiceT = TypeVar("ChoiceT")
 LookedT = TypeVar("LookedT", bound=Looked)
-LookedOut = TypeVar("LookedOut", bound=Looked, covariant=True)
+LookedT_co = TypeVar("LookedT_co", bound=Looked, covariant=True)
 
 
-class SearchSpace(Protocol[ChoiceT, LookedOut]):
+class SearchSpace(Protocol[ChoiceT, LookedT_co]):
     """Choices of a job, their least times and memory."""
 
     def choices(self) -> Iterable[ChoiceT]:
@@ -53,7 +53,7 @@ class SearchSpace(Protocol[ChoiceT, LookedOut]):
         """Seconds below which no iteration ends."""
         ...
 
-    def looked_at(self, choice: ChoiceT, *, own: bool = False) -> LookedOut:
+    def looked_at(self, choice: ChoiceT, *, own: bool = False) -> LookedT_co:
         """A choice with its memory, not simulated; ``own``: it is the scenario's."""
         ...
 

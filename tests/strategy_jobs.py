@@ -26,9 +26,7 @@ def made_up(value: object) -> dict[str, object]:
 MODEL: dict[str, Any] = {
     "name": "three_tables",
     "title": "three tables",
-    "tables": made_up(
-        [{"name": f"t{n}", "rows": 1000 * n, "dim": TABLE_DIM, "pooling_factor": 2} for n in (1, 2, 3)]
-    ),
+    "tables": made_up([{"name": f"t{n}", "rows": 1000 * n, "dim": TABLE_DIM, "pooling_factor": 2} for n in (1, 2, 3)]),
     "mlp": {
         "dense_features": made_up(BOTTOM[0]),
         "bottom": made_up(list(BOTTOM[1:])),

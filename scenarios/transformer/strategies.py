@@ -17,7 +17,7 @@ Micro-batches are tried with each, and recomputation where it does not fit; ther
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any
@@ -55,6 +55,7 @@ class TransformerStrategies:
     own: TransformerChoice = field(init=False)
     capacity_bytes: float = field(init=False)
     impossible: list[StrategyFound] = field(default_factory=list)
+    _choices: list[TransformerChoice] = field(init=False)
     _least: dict[Placement, LeastTime] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -65,11 +66,15 @@ class TransformerStrategies:
         if layers is not None:
             settings = replace(settings, sizes=self._sizes(layers)[0])
         self.own = TransformerChoice(layers, settings, placement)
+        self._choices = list(self._possible())
         self.capacity_bytes = float(capacities_bytes(resolved.cluster, resolved.world_size)["hbm"])
 
-    def choices(self) -> Iterator[TransformerChoice]:
+    def choices(self) -> Sequence[TransformerChoice]:
         """All strategies with all micro-batches, without recomputation."""
-        self.impossible.clear()
+        return self._choices
+
+    def _possible(self) -> Iterator[TransformerChoice]:
+        """The choices; strategies that model or batch do not allow are noted as impossible."""
         settings = self.own.settings
         sequences = sequences_of(settings)
         for layers in self._levels():

@@ -51,7 +51,10 @@ def test_volumes_are_those_of_the_closed_forms(chosen: tuple[str, str]) -> None:
     summed_name, replicas = group("ddp", chosen)
     own = sum(rank_parameters(TOP, tensor)) * FLOAT
     program = placed(DDP, chosen)[1].graph().programs[0]
-    gathered, scattered = calls(program, "all_gather", "_weights_"), calls(program, "reduce_scatter", "gradient_scatter")
+    gathered, scattered = (
+        calls(program, "all_gather", "_weights_"),
+        calls(program, "reduce_scatter", "gradient_scatter"),
+    )
     if shards > 1:
         assert sum(call.bytes for call in (*gathered, *scattered)) == 3 * own
         assert {call.communicator for call in (*gathered, *scattered)} == {shard_name}

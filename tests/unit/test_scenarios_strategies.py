@@ -1,0 +1,128 @@
+"""The search for strategies: its best equals brute force, its bounds hold, its plan runs, wrong input is refused."""
+
+from __future__ import annotations
+
+import json
+from math import inf
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import dlrmsim
+from dlrmsim.cli import main
+from inputs.errors import InputError
+from scenarios.dlrm.strategies import DlrmStrategies
+from scenarios.machine import machine_of
+from scenarios.progress import Silent
+from scenarios.resolve import load_scenario
+from scenarios.resolved import ResolvedScenario
+from scenarios.runner import simulation_of
+from scenarios.strategies import StrategySearch, StrategySpace
+from scenarios.transformer.strategies import TransformerStrategies
+from tests.strategy_jobs import NODE_RANKS, job_data, levels, resolved_job
+from workloads.graph.levels import LEVEL_STRATEGIES
+
+ROUNDED = 1e-6
+"""Fraction by which links that several activities share, at speeds in integers, may move a time."""
+
+
+def brute_force(space: StrategySpace) -> list[tuple[float, float]]:
+    """Bound and time of every choice that fits."""
+    found = [space.looked_at(choice) for choice in space.choices()]
+    return [(one.least_time_s, space.results(one, inf)["iteration_time_s"]) for one in found if one.fits]
+
+
+@pytest.mark.parametrize(
+    "resolved",
+    [resolved_job(nodes=1), load_scenario("gpt2_8", ["workload.sequences=64"])],
+    ids=["dlrm", "transformer"],
+)
+def test_the_best_is_that_of_brute_force(resolved: ResolvedScenario) -> None:
+    space_of = DlrmStrategies if resolved.kind == "dlrm" else TransformerStrategies
+    pairs = brute_force(space_of(resolved))
+    study = StrategySearch(resolved, space_of(resolved), Silent(), compare=False).study("units")
+    assert study.left == 0
+    assert study.best.iteration_time_s == min(taken_s for _, taken_s in pairs)
+    assert study.count == len(pairs) + len(study.refused)
+    assert all(least_s <= taken_s * (1 + ROUNDED) for least_s, taken_s in pairs)
+    assert simulation_of(study.resolved, Silent()).analysis.iteration.seconds == study.best.iteration_time_s
+
+
+def test_both_levels_have_all_strategies_once() -> None:
+    space = DlrmStrategies(resolved_job())
+    words = [tuple(space.words(choice).values()) for choice in space.choices()]
+    assert len(set(words)) == len(words)
+    dense = {classes for _, *classes in map(list, words) for classes in [tuple(classes)]}
+    impossible = {tuple(found.strategies.values())[1:] for found in space.impossible}
+    assert len(dense | impossible) == len(LEVEL_STRATEGIES) ** 4
+    assert not dense & impossible
+
+
+@pytest.mark.parametrize("node", LEVEL_STRATEGIES)
+@pytest.mark.parametrize("between", LEVEL_STRATEGIES)
+def test_groups_of_a_transformer_are_at_the_levels_of_their_strategies(node: str, between: str) -> None:
+    """Ranks of a group are in one node, on one place of all nodes, or everywhere."""
+    space = TransformerStrategies(load_scenario("llama3_8b_fsdp_128", ["nodes=4", "workload.sequences=64"]))
+    same = (
+        choice
+        for choice in space.choices()
+        if choice.layers is not None and (choice.layers.node, choice.layers.between) == (node, between)
+    )
+    choice = next(same, None)
+    if choice is None:  # 32 ranks do not divide 8 heads of keys
+        assert (node, between) == ("tensor", "tensor")
+        assert [found.strategies["layers"] for found in space.impossible] == ["(TP)"]
+        return
+    resolved = space.scenario(space.looked_at(choice))
+    node_of = machine_of(resolved).topology.node_of
+    groups = choice.settings.sizes.communicators()
+    named = {"tensor": "tensor", "fsdp": "shard" if "shard" in groups else "data"}
+    for strategy, name in named.items():
+        chosen = (node == strategy, between == strategy)
+        if not any(chosen) or name not in groups:
+            continue
+        first = node_of[groups[name] == groups[name][0]]
+        spans = (len(np.unique(first)) < len(first), len(np.unique(first)) > 1)
+        assert spans == chosen, (strategy, first.tolist())
+
+
+def test_the_written_plan_runs_as_the_search_says(tmp_path: Path) -> None:
+    job = tmp_path / "job.yaml"
+    job.write_text(json.dumps(job_data(nodes=1)), encoding="utf-8")
+    done = dlrmsim.plan(job, search="strategies", out=tmp_path / "plan")
+    found = json.loads((tmp_path / "plan" / "statistics.json").read_text())
+    run = dlrmsim.run(tmp_path / "plan" / "plan.json", out=tmp_path / "run", levers=False)
+    assert run.iteration_time_s == found["iteration_time_s"] == done.study.to_dict()["compared"][0]["iteration_time_s"]
+    page = (tmp_path / "plan" / "plan.html").read_text(encoding="utf-8")
+    assert "Strategies that fit" in page
+
+
+def refused(capsys: pytest.CaptureFixture[str], *command: str) -> str:
+    assert main(list(command)) == 2
+    return " ".join(capsys.readouterr().err.split())
+
+
+def test_wrong_input_is_refused_with_its_key(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    job = tmp_path / "job.yaml"
+    job.write_text(json.dumps(job_data()), encoding="utf-8")
+    said = refused(capsys, "plan", str(job), "--search", "strategy")
+    assert "--search" in said
+    assert "did you mean 'strategies'?" in said
+    said = refused(capsys, "plan", "tf_resnet50", "--search", "strategies")
+    assert "workload.kind" in said
+    said = refused(capsys, "run", str(job), "--check", "--set", "workload.dense.top.node=zero")
+    assert "workload.dense.top.node" in said
+    said = refused(capsys, "run", "cpu_dlrm_small", "--check", "--set", "workload.dense.top.node=fsdp")
+    assert "workload.dense" in said
+    assert "GPUs" in said
+
+
+def test_a_tensor_group_that_does_not_divide_a_width_is_refused_with_the_key() -> None:
+    everywhere = {"bottom": levels("ddp", "ddp"), "top": levels("tensor", "tensor")}
+    job = resolved_job(nodes=4, dense=everywhere)
+    with pytest.raises(InputError, match="16 ranks does not divide a layer's width of 8") as raised:
+        simulation_of(job, Silent())
+    assert raised.value.key == "workload.dense.top"
+    assert raised.value.expected is not None
+    assert str(2 * NODE_RANKS) in raised.value.expected

@@ -53,7 +53,7 @@ class StrategyFound:
     """Strategies that were looked at.
 
     Attributes:
-        strategies: by class of layers, and what is chosen beside them; the columns of a table.
+        strategies: strategy of each class of layers, and choices beside them, by the columns of a table.
         settings: ``KEY=VALUE`` each; with them the scenario has these strategies.
         memory_bytes: device memory of the fullest rank.
         excess_bytes: memory that it lacks in its fullest tier; at most 0: it fits.

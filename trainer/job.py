@@ -166,6 +166,8 @@ def _check_schedule(document: Document, scenario: DlrmScenario) -> None:
         )
     if workload.hybrid_embedding is not None:
         raise document.error(("workload", "hybrid_embedding"), "the trainer has no hybrid embedding", expected="none")
+    if workload.dense is not None and not workload.dense.plain:
+        raise document.error(("workload", "dense"), "the trainer copies dense layers on every rank", expected="none")
     if workload.cuda_graph not in (None, "none"):
         raise document.error(
             ("workload", "cuda_graph"), "the trainer launches every kernel", given=workload.cuda_graph, expected="none"

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from scenarios.dlrm.plans import PlanningJob, plan_of
-from scenarios.dlrm.resolving import DENSE
 from scenarios.dlrm.typed import DlrmResolved, dlrm_of
 from scenarios.located import located
 from scenarios.progress import Progress
@@ -22,12 +21,6 @@ def with_plan(resolved: ResolvedScenario, progress: Progress) -> DlrmResolved:
         InfeasibleError: the job does not fit into the memory of the GPUs; with the numbers of each tier.
     """
     found = dlrm_of(resolved, "the reference trainer")
-    dense = found.scenario.workload.dense
-    if dense is not None and not dense.plain:
-        given = " and ".join(strategies.in_words() for strategies in (dense.bottom, dense.top))
-        raise found.document.error(
-            DENSE, "the reference trainer copies dense layers on every rank", given=given, expected="no such key"
-        )
     progress.stage("planning the sharding")
     job = PlanningJob.of(found)
     with located(found.document):

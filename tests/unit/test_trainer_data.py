@@ -206,6 +206,7 @@ def test_the_job_needs_a_plan_and_trainable_precisions(tmp_path):
         ("gradient_accumulation", 2),
         ("cuda_graph", "iteration"),
         ("hybrid_embedding", {}),
+        ("dense", {"top": {"node": "fsdp"}}),
     ],
 )
 def test_schedules_that_the_trainer_lacks_are_refused(tmp_path, key, value):

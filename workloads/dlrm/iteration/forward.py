@@ -150,7 +150,7 @@ def output_bytes(job: Job, layer: DenseLayer, samples: Amount) -> Amount:
     return (samples if scattered else job.samples(layer, samples)) * (job.on_rank(layer).outputs * job.element_bytes)
 
 
-def record_interaction(recorder: Recorder, job: Job, weights: GatheredWeights) -> int:
+def record_interaction(recorder: Recorder, job: Job, weights: GatheredWeights | None = None) -> int:
     """Bring the pooled vectors into the dense precision and layout, then let them interact; returns their reader.
 
     Received data is ordered by owner and in the precision of the wire; one pass concatenates and casts it.
@@ -182,7 +182,7 @@ def record_features(recorder: Recorder, job: Job, section: str) -> None:
     recorder.wait_for_launches(f"feature_launches_{section}", launches_s, section=section)
 
 
-def record_cross(recorder: Recorder, job: Job, weights: GatheredWeights) -> None:
+def record_cross(recorder: Recorder, job: Job, weights: GatheredWeights | None) -> None:
     """Cross layers: two GEMMs, then ``x0 * y + x`` where the second one has its activation."""
     for layer in job.dense.cross:
         record_layer(recorder, job, layer, "interaction_forward", job.batch, weights=weights)

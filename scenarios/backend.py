@@ -26,7 +26,7 @@ def with_backend(document: Document, scenario: Scenario, cluster: Cluster, wante
     """The cluster with the library and the workers that the scenario chooses.
 
     Args:
-        wanted: the backend that the workload exchanges by, on GPUs; None: the cluster's.
+        wanted: the backend that the workload exchanges by; None: the cluster's.
 
     Raises:
         InputError: there is no such backend, or another than the workload's, the ranks are GPUs, the library has no
@@ -39,6 +39,8 @@ def with_backend(document: Document, scenario: Scenario, cluster: Cluster, wante
         if given is not None and cluster.node.cpu.kernels:
             expected = f"nothing: its collectives were measured with {cluster.collectives.name}"
             raise document.error(path, f"the host {cluster.name} was measured", given=given, expected=expected)
+    if backend is None and wanted in BACKENDS and wanted != cluster.collectives.backend:
+        backend = wanted
     library = cluster.collectives if backend is None else _library(document, backend)
     if cores is not None:
         library = _with_workers(document, library, cores)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -131,13 +131,20 @@ class _PartitionRecorder:
 
     def _kernels(self, name: str, work: _PassWork, section: str, after: Iterable[int]) -> None:
         """Launch kernels, which wait for tasks."""
-        launch = self._builder.task(f"launch_{name}", HOST, work.first, section=section)
-        others = self._builder.task(f"launch_more_{name}", HOST, work.others, section=section)
-        waits = [launch, *after]
+        settings, builder = self._settings, self._builder
+        more: list[int] = []
+        if settings.on_host:  # one thread starts each kernel when it comes to it
+            launch = _plus(work.first, work.others)
+            waits = [builder.task(f"launch_{name}", HOST, launch, after=after, section=section)]
+        else:
+            waits = [builder.task(f"launch_{name}", HOST, work.first, section=section), *after]
+            more = [builder.task(f"launch_more_{name}", HOST, work.others, section=section)]
         for series in work.series:
             task = f"{name}_{series.name.lower()}"
-            waits = [self._builder.task(task, self._device, series, after=waits, section=section)]
-        self._last = [self._builder.task(f"{name}_done", self._device, Marker(), after=[others], section=section)]
+            waits = [builder.task(task, self._device, series, after=waits, section=section)]
+        if more:
+            waits = [builder.task(f"{name}_done", self._device, Marker(), after=more, section=section)]
+        self._last = waits
 
     def _work(self, step: PipelineStep) -> _PassWork:
         """Work of a pass; equal passes share it."""
@@ -183,9 +190,7 @@ class _PartitionRecorder:
             if number == 0:
                 first = cost
             else:
-                others = replace(
-                    others, launches=others.launches + cost.launches, seconds=others.seconds + cost.seconds
-                )
+                others = _plus(others, cost)
         return _PassWork(series, first, others)
 
     # Messages
@@ -242,6 +247,11 @@ class _PartitionRecorder:
         if updates:
             work = self._series([(update, number > 0) for number, update in enumerate(updates)], "optimizer")
             self._kernels("update", work, "optimizer", summed)
+
+
+def _plus(one: HostWork, other: HostWork) -> HostWork:
+    """Launches of two pieces of host work together."""
+    return HostWork(one.launches + other.launches, one.seconds + other.seconds)
 
 
 def message_bytes(partition: Partition, settings: ConvnetSettings) -> float:

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TypeAlias, cast
 
 from inputs.errors import InputError
-from inputs.keys import key_text, value_at
+from inputs.keys import KeyPath, key_text, value_at
 from scenarios.capacity import MemoryReport, capacities_bytes
-from scenarios.convnet.filling import BATCH, KEYS_OF, PARTITIONED
+from scenarios.convnet.filling import BATCH, KEYS_OF, PARTITIONED, PER_RANK
 from scenarios.convnet.section import ConvnetScenario
 from scenarios.fitting import FittingSettings
 from scenarios.machine import machine_of
@@ -21,7 +21,7 @@ from scenarios.resolve import asked_again
 from scenarios.resolved import ResolvedScenario
 from simulator.lowering import Machine
 from workloads.family import Model, Workload
-from workloads.graph.divisors import divisors, nearest_divisor
+from workloads.graph.divisors import divisors
 
 MOST_PARTITIONS = 64
 """Largest number of partitions that is tried."""
@@ -67,9 +67,9 @@ def _same_batch(resolved: Resolved, counts: Iterable[int]) -> Iterator[Attempt]:
     """Partitions on the same ranks; with 1F1B, so many micro-batches that a rank has fewer images in flight."""
     for count in counts:
         images = max(resolved.global_batch_size * count // resolved.world_size, 1)
-        settings = (*_cut(resolved, count), f"{key_text(BATCH)}={resolved.global_batch_size}")
+        settings = _cut(resolved, count, resolved.global_batch_size)
         yield settings, ""
-        for parts in sorted({nearest_divisor(count * count, images), images}):
+        for parts in (parts for parts in divisors(images) if parts > count):
             yield (*settings, "workload.schedule=1f1b", f"workload.micro_batches={parts}"), ""
 
 
@@ -78,24 +78,32 @@ def _smaller_batch(resolved: Resolved, counts: Iterable[int]) -> Iterator[Attemp
     own = resolved.scenario.workload.held_partitions
     for count in counts:
         batch = resolved.global_batch_size * own // count
-        yield (*_cut(resolved, count), f"{key_text(BATCH)}={batch}"), f"{batch:,} images"
+        yield _cut(resolved, count, batch), f"{batch:,} images"
 
 
 def _more_ranks(resolved: Resolved) -> Iterator[Attempt]:
     """A replica on so many ranks as now, for each of them, with the same batch."""
-    ranks, name = resolved.world_size, resolved.cluster.node.rank_name
+    ranks, node = resolved.world_size, resolved.cluster.node
     count = 2 * resolved.scenario.workload.held_partitions
     while count <= MOST_PARTITIONS:
         there = ranks * count
-        settings = (*_cut(resolved, count), f"world_size={there}", f"{key_text(BATCH)}={resolved.global_batch_size}")
-        yield settings, f"{there:,} {name}"
+        in_nodes = resolved.document.data.get("nodes") is not None
+        size = f"nodes={-(-there // node.ranks)}" if in_nodes else f"world_size={there}"
+        yield (*_cut(resolved, count, resolved.global_batch_size, there), size), f"{there:,} {node.rank_name}"
         count *= 2
 
 
-def _cut(resolved: Resolved, count: int) -> tuple[str, ...]:
+def _cut(resolved: Resolved, count: int, batch: int, ranks: int | None = None) -> tuple[str, ...]:
     """The strategy with so many partitions, without keys of the file that are of other strategies or partitions."""
     dropped = ["layers_per_partition", "micro_batches"]
     dropped += [key for start, keys in KEYS_OF.items() if not PARTITIONED.startswith(start) for key in keys]
-    given = [key for key in dropped if value_at(resolved.document.data, ("workload", key)) is not None]
-    null = (f"workload.{key}=null" for key in given)
-    return (f"workload.strategy={PARTITIONED}", f"workload.partitions={count}", *null)
+    null = (f"workload.{key}=null" for key in dropped if _given(resolved, ("workload", key)))
+    replicas = max((ranks or resolved.world_size) // count, 1)
+    images = f"{key_text(PER_RANK)}={batch // replicas}"
+    size = images if _given(resolved, PER_RANK) else f"{key_text(BATCH)}={batch}"
+    return (f"workload.strategy={PARTITIONED}", f"workload.partitions={count}", size, *null)
+
+
+def _given(resolved: Resolved, path: KeyPath) -> bool:
+    """Whether the scenario's file, or a setting, has a key."""
+    return value_at(resolved.document.data, path) is not None

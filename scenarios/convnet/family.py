@@ -106,7 +106,7 @@ class PlacedConvnet:
         return {}
 
     def candidates(self, bound: Bound) -> Iterator[Candidate]:
-        """Other strategies, servers, partitions and micro-batches, and products in 16 bits on GPUs with 32."""
+        """Other strategies, servers, micro-batches and schedules, and products in 16 bits on GPUs with 32."""
         if self.resolved.world_size > 1:
             most = bound.path_shares.get("communication", 0.0)
             yield from (Candidate(f"workload.strategy={name}", most=most) for name in self._strategies())
@@ -128,13 +128,11 @@ class PlacedConvnet:
                 yield name
 
     def _pipelines(self) -> Iterator[str]:
-        """Twice and half as many partitions and micro-batches, and the other schedule, of a network in partitions."""
+        """Twice and half as many micro-batches, and the other schedule, of a network in partitions."""
         section = self.resolved.scenario.workload
-        if section.strategy != filling.PARTITIONED:
-            return
-        for key, own in (("partitions", section.partitions or 1), ("micro_batches", section.micro_batches or 1)):
-            yield from (f"workload.{key}={size}" for size in (own // 2, 2 * own) if size)
         if section.held_partitions > 1:
+            own = section.micro_batches or 1
+            yield from (f"workload.micro_batches={size}" for size in (own // 2, 2 * own) if size)
             yield f"workload.schedule={'1f1b' if section.schedule == 'gpipe' else 'gpipe'}"
 
     def _servers(self) -> Iterator[int]:

@@ -96,7 +96,7 @@ def test_convolutions_on_cpus_are_refused() -> None:
 
 
 def test_convolutions_on_sockets_by_hand() -> None:
-    """A rank with 6 of 24 cores: 0.72 of its part of the peak, or its bytes at a quarter of STREAM; depthwise: bytes."""
+    """A rank with 6 of 24 cores: 0.72 of its part of the peak, or bytes at a quarter of STREAM; depthwise: bytes."""
     model = build_machine(load_cluster("stampede2_skx"), 1, launch_s=0.0).compute
     wide = Convolution(16, (32, 32, 64), (32, 32, 64), (3, 3), 1, 1, "fp32")
     flops = 2 * 16 * 32 * 32 * 64 * 9 * 64

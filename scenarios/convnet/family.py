@@ -10,14 +10,16 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
 from hardware_specs.library import Backend
-from inputs.errors import nearest_name
+from inputs.errors import InputError
 from inputs.keys import KeyPath, parse_key
 from inputs.validate import validate
 from inputs.yaml_lines import Document
 from scenarios.candidates import Candidate
 from scenarios.convnet import filling
+from scenarios.convnet.remedies import memory_of, remedies
 from scenarios.convnet.section import ConvnetScenario
 from scenarios.family import Asked, Expected, Filled, template_of
+from scenarios.fitting import refusal_with
 from scenarios.progress import Progress
 from scenarios.resolved import ResolvedScenario
 from simulator.analysis import Bound
@@ -28,13 +30,20 @@ from workloads.family import Model, Workload
 ConvnetResolved: TypeAlias = ResolvedScenario[Model, ConvnetScenario]
 
 BACKEND_OF: Mapping[Strategy, Backend] = {
-    "horovod_mpi": "mpi", "horovod_mpi_opt": "mpi", "baidu_ring": "mpi", "grpc_ps_mpi": "mpi", "horovod_nccl": "nccl"
+    "horovod_mpi": "mpi", "horovod_mpi_opt": "mpi", "baidu_ring": "mpi", "grpc_ps_mpi": "mpi", "horovod_nccl": "nccl",
+    "hypar_mpi": "mpi",
 }  # fmt: skip
 """Libraries by strategy; the other transports of gRPC go at the rate of the cluster's library."""
 
 TASKS_PER_LAYER = 8
 """Tasks of an iteration for each layer: launches and kernels of both passes, exchange of its gradient (assumed; for the
 estimate of a run's memory)."""
+TASKS_PER_PASS = 8
+"""Tasks of a pass of a micro-batch through a partition: launches, kinds of kernels, messages (likewise)."""
+
+
+TOO_LARGE = "a rank holds more than it may"
+"""Reason of a refusal."""
 
 
 class Generator(Protocol):
@@ -44,16 +53,28 @@ class Generator(Protocol):
         """One line about each network, by name."""
         ...
 
+    def title(self, name: str) -> str:
+        """One line about a network, which lists need not name.
+
+        Raises:
+            InputError: there is no such network.
+        """
+        ...
+
     def layers(self, name: str) -> int:
         """Number of layers of a network."""
         ...
 
-    def workload(self, resolved: ConvnetResolved) -> Workload:
-        """The workload of a scenario.
+    def workload(self, resolved: ConvnetResolved, machine: Machine) -> Workload:
+        """The workload of a scenario; partitions that it does not state have even times on the machine.
 
         Raises:
             InputError: its settings contradict each other.
         """
+        ...
+
+    def partitions(self, workload: Workload) -> Mapping[str, Any]:
+        """Numbers about the partitions of a workload's network, as JSON; empty: it has none."""
         ...
 
 
@@ -67,13 +88,13 @@ class PlacedConvnet:
     varies: bool = False
 
     def estimate_sections(self) -> Mapping[str, Any]:
-        """Exchange of gradients."""
+        """Exchange of gradients, and partitions of the network."""
         section = self.resolved.scenario.workload
         servers = {} if section.servers is None else {"servers": section.servers}
-        return {"exchange": {"strategy": section.strategy, **servers}}
+        return {"exchange": {"strategy": section.strategy, **servers, **self.generator.partitions(self.workload)}}
 
     def summary_sections(self) -> Mapping[str, Any]:
-        """Exchange of gradients."""
+        """The same."""
         return self.estimate_sections()
 
     def warnings(self) -> Sequence[str]:
@@ -85,21 +106,34 @@ class PlacedConvnet:
         return {}
 
     def candidates(self, bound: Bound) -> Iterator[Candidate]:
-        """Other strategies, more servers, and products in 16 bits on GPUs where the scenario has 32."""
+        """Other strategies, servers, micro-batches and schedules, and products in 16 bits on GPUs with 32."""
         if self.resolved.world_size > 1:
             most = bound.path_shares.get("communication", 0.0)
             yield from (Candidate(f"workload.strategy={name}", most=most) for name in self._strategies())
             yield from (Candidate(f"workload.servers={count}", most=most) for count in self._servers())
+        yield from map(Candidate, self._pipelines())
         wide = self.resolved.scenario.precision.dense in ("fp32", "tf32")
         if wide and self.resolved.cluster.node.gpu is not None:
             yield Candidate("precision.dense=fp16", "numerics")
 
     def _strategies(self) -> Iterator[Strategy]:
-        """Strategies of the same libraries as the cluster has, but for those over gRPC."""
+        """Data-parallel strategies of the same libraries as the cluster has, but for those over gRPC."""
         cluster, own = self.resolved.cluster, self.resolved.scenario.workload.strategy
+        if own == filling.PARTITIONED:
+            return
         for name, backend in BACKEND_OF.items():
-            if name != own and not name.startswith("grpc_ps") and cluster.by_backend(backend) is not None:
+            known = cluster.node.gpu is not None or name in filling.ON_CPUS
+            others = (own, filling.PARTITIONED)
+            if known and name not in others and not name.startswith("grpc_ps") and cluster.by_backend(backend):
                 yield name
+
+    def _pipelines(self) -> Iterator[str]:
+        """Twice and half as many micro-batches, and the other schedule, of a network in partitions."""
+        section = self.resolved.scenario.workload
+        if section.held_partitions > 1:
+            own = section.micro_batches or 1
+            yield from (f"workload.micro_batches={size}" for size in (own // 2, 2 * own) if size)
+            yield f"workload.schedule={'1f1b' if section.schedule == 'gpipe' else 'gpipe'}"
 
     def _servers(self) -> Iterator[int]:
         """Twice and four times as many parameter servers, and one on each node."""
@@ -108,8 +142,16 @@ class PlacedConvnet:
             yield from (count for count in sorted({2 * own, 4 * own, nodes}) if own < count <= nodes)
 
     def changed(self, resolved: ConvnetResolved, machine: Machine, *, place_again: bool = False) -> Workload:  # noqa: ARG002 - an interface
-        """The workload of a changed scenario; nothing is placed."""
-        return self.generator.workload(resolved)
+        """The workload of a changed scenario.
+
+        Raises:
+            InfeasibleError: it does not fit.
+        """
+        workload = self.generator.workload(resolved, machine)
+        memory = memory_of(resolved, workload)
+        if not memory.fits:
+            raise refusal_with(resolved.name, memory, TOO_LARGE, ())
+        return workload
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +162,10 @@ class ConvnetFamily:
     kind: str = "convnet"
     unit: str = "images"
     scenario: type[ConvnetScenario] = ConvnetScenario
-    exclusive: Sequence[tuple[KeyPath, KeyPath]] = ((filling.BATCH, filling.PER_RANK),)
+    exclusive: Sequence[tuple[KeyPath, KeyPath]] = (
+        (filling.BATCH, filling.PER_RANK),
+        (filling.PARTITIONS, filling.LAYERS),
+    )
     refused: Sequence[str] = ()
     planning: None = None
 
@@ -135,11 +180,14 @@ class ConvnetFamily:
 
     def load_model(self, name_or_path: str, *, origin: Document, key: str) -> Model:
         """A network by name; there are no files of networks."""
-        titles = self.generator.titles()
-        if name_or_path not in titles:
-            expected, near = f"one of {', '.join(titles)}", nearest_name(name_or_path, titles)
-            raise origin.error(parse_key(key), "no such network", given=name_or_path, expected=expected, nearest=near)
-        return Model(name=name_or_path, title=titles[name_or_path])
+        path = parse_key(key)
+        try:
+            title = self.generator.title(name_or_path)
+        except InputError as error:
+            raise origin.error(
+                path, error.message, given=name_or_path, expected=error.expected, nearest=error.nearest
+            ) from None
+        return Model(name=name_or_path, title=title)
 
     def read_model(self, document: Document, *, prefix: KeyPath) -> Model:
         """A network that a resolved scenario names."""
@@ -155,14 +203,33 @@ class ConvnetFamily:
         return filling.fill(asked)
 
     def expected(self, resolved: ConvnetResolved) -> Expected:
-        """Tasks of a rank, from the number of layers."""
+        """Tasks of a rank, from the number of layers, or of passes through its partition."""
+        section = resolved.scenario.workload
+        if section.strategy == filling.PARTITIONED:
+            return Expected(2 * (section.micro_batches or 1) * TASKS_PER_PASS)
         return Expected(TASKS_PER_LAYER * self.generator.layers(resolved.model.name))
 
     def facts(self, resolved: ConvnetResolved) -> Mapping[str, str]:
         """Exchange, images and number formats."""
         section, precision = resolved.scenario.workload, resolved.scenario.precision
-        return {"Exchange": section.strategy, "Images": section.images, "Arithmetic": precision.dense}
+        found: dict[str, str] = {"Exchange": section.strategy, "Images": section.images}
+        found["Arithmetic"] = precision.dense
+        if section.strategy == filling.PARTITIONED:
+            replicas = section.training_ranks(resolved.world_size)
+            found["Groups"] = f"{replicas} replicas x {section.held_partitions} partitions"
+            found["Micro-batches"] = f"{section.micro_batches}, {section.schedule}"
+        return found
 
-    def place(self, resolved: ConvnetResolved, machine: Machine, progress: Progress) -> PlacedConvnet:  # noqa: ARG002 - an interface
-        """The workload; nothing is placed."""
-        return PlacedConvnet(resolved, self.generator, self.generator.workload(resolved))
+    def place(self, resolved: ConvnetResolved, machine: Machine, progress: Progress) -> PlacedConvnet:
+        """The workload; nothing is placed.
+
+        Raises:
+            InfeasibleError: it does not fit; with the numbers of each tier, and remedies.
+        """
+        workload = self.generator.workload(resolved, machine)
+        memory = memory_of(resolved, workload)
+        if not memory.fits:
+            progress.stage("looking for partitions that fit")
+            found = remedies(resolved, self.generator.workload)
+            raise refusal_with(resolved.name, memory, TOO_LARGE, found)
+        return PlacedConvnet(resolved, self.generator, workload)

@@ -2,39 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from inputs.keys import KeyPath
+from hardware_specs import Cluster
+from inputs.keys import KeyPath, key_text
 from inputs.yaml_lines import Document
 from scenarios.convnet.section import IMAGES_PER_RANK, ConvnetScenario, ConvnetSection
 from scenarios.family import Asked, Filled
-from workloads.convnet.settings import CYCLE_S, FUSION_BYTES
+from scenarios.located import located
+from workloads.convnet.settings import CYCLE_S, FUSION_BYTES, Strategy, require_divisor
 from workloads.family import Model
+from workloads.graph.divisors import nearest_divisor
 from workloads.graph.parameter_servers import GRPC_SERVER_THREADS
 
 BATCH: KeyPath = ("workload", "global_batch_size")
 PER_RANK: KeyPath = ("workload", "images_per_rank")
+PARTITIONS: KeyPath = ("workload", "partitions")
+LAYERS: KeyPath = ("workload", "layers_per_partition")
 
 HOROVOD: Mapping[str, Any] = {"fusion_bytes": FUSION_BYTES, "cycle_time": CYCLE_S}
 SERVERS: Mapping[str, Any] = {"servers": 1, "server_threads": GRPC_SERVER_THREADS}
+PIPELINE: Mapping[str, Any] = {
+    "partitions": 1, "layers_per_partition": None, "micro_batches": None, "schedule": "gpipe"
+}  # fmt: skip
 """Keys of one group of strategies, with their defaults."""
+
+KEYS_OF: Mapping[str, Mapping[str, Any]] = {"horovod": HOROVOD, "grpc_ps": SERVERS, "hypar": PIPELINE}
+"""Keys by the start of their strategies' names."""
+
+ON_CPUS: Sequence[Strategy] = ("horovod_mpi", "baidu_ring", "hypar_mpi")
+"""Strategies that exchange by MPI from the memory of hosts."""
+
+PARTITIONED: Strategy = "hypar_mpi"
 
 
 def fill(asked: Asked[Model, ConvnetScenario]) -> Filled[Model]:
     """Fill the section ``workload``; see `scenarios.family.Family.fill`."""
     document, section = asked.document, asked.scenario.workload
     _check_passes(document, section)
-    node = asked.cluster.node
-    if node.gpu is None:
-        raise document.error(
-            ("cluster",),
-            f"rates of convolutions are known on GPUs only, and the ranks of {asked.cluster.name} are {node.rank_name}",
-            given=asked.cluster.name,
-            expected="a cluster whose nodes have GPUs",
-        )
+    _check_processors(document, section, asked.cluster)
     defaults: dict[str, Any] = {}
-    for start, keys in (("horovod", HOROVOD), ("grpc_ps", SERVERS)):
+    for start, keys in KEYS_OF.items():
         for key, default in keys.items():
             given = getattr(section, key)
             if section.strategy.startswith(start):
@@ -46,8 +55,55 @@ def fill(asked: Asked[Model, ConvnetScenario]) -> Filled[Model]:
                     given=given,
                     expected=f"a strategy whose name starts with {start}, or no such key",
                 )
+    if section.strategy == PARTITIONED:
+        defaults["partitions"] = _partitions(document, section, asked.world_size)
     batch = _batch(document, section, asked.world_size)
+    if section.strategy == PARTITIONED and section.micro_batches is None:
+        images = max(batch // section.training_ranks(asked.world_size), 1)
+        defaults["micro_batches"] = nearest_divisor(defaults["partitions"], images)
     return Filled(section.model_copy(update={**defaults, "images_per_rank": None}), asked.model, batch)
+
+
+def _check_processors(document: Document, section: ConvnetSection, cluster: Cluster) -> None:
+    """Refuse processors on which convolutions have no rate, and strategies that need GPUs on CPUs.
+
+    Raises:
+        InputError: the cluster or the strategy is one of these.
+    """
+    node = cluster.node
+    if node.gpu is None and (node.cpu.kernels or node.cpu.rates is None):
+        raise document.error(
+            ("cluster",),
+            f"no rate of convolutions is known on {node.cpu.name}, on which {node.rank_name} of {cluster.name} compute",
+            given=cluster.name,
+            expected="a cluster whose nodes have GPUs, or CPUs with `rates`",
+        )
+    if node.gpu is None and section.strategy not in ON_CPUS:
+        raise document.error(
+            ("workload", "strategy"),
+            f"{section.strategy} is between GPUs, and {cluster.name} has none",
+            given=section.strategy,
+            expected=f"one of {', '.join(ON_CPUS)}",
+        )
+
+
+def _partitions(document: Document, section: ConvnetSection, world_size: int) -> int:
+    """Partitions of the network.
+
+    Raises:
+        InputError: they do not divide the ranks, or the list of layers has another length.
+    """
+    layers, partitions = section.layers_per_partition, section.held_partitions
+    if layers is not None and len(layers) != partitions:
+        raise document.error(
+            LAYERS,
+            f"has {len(layers)} numbers for {partitions} partitions",
+            given=list(layers),
+            expected=f"{partitions} numbers, or no key partitions",
+        )
+    with located(document):
+        require_divisor(key_text(PARTITIONS), partitions, world_size, f"{world_size} ranks")
+    return partitions
 
 
 def _check_passes(document: Document, section: ConvnetSection) -> None:
@@ -77,17 +133,17 @@ def _batch(document: Document, section: ConvnetSection, world_size: int) -> int:
     Raises:
         InputError: both keys are given, or ranks cannot have equal batches.
     """
-    batch = section.global_batch_size
+    batch, sharing = section.global_batch_size, section.training_ranks(world_size)
     if batch is None:
-        return (section.images_per_rank or IMAGES_PER_RANK) * world_size
+        return (section.images_per_rank or IMAGES_PER_RANK) * sharing
     if section.images_per_rank is not None:
         raise document.error(PER_RANK, "stands beside global_batch_size", expected="one of the two")
-    if batch % world_size and batch > world_size:
-        below = batch - batch % world_size
+    if batch % sharing and batch > sharing:
+        below = batch - batch % sharing
         raise document.error(
             BATCH,
-            f"the {world_size} ranks cannot share the batch evenly",
+            f"the {sharing} {'ranks' if sharing == world_size else 'replicas'} cannot share the batch evenly",
             given=batch,
-            expected=f"a multiple of {world_size}, e.g. {below} or {below + world_size}",
+            expected=f"a multiple of {sharing}, e.g. {below} or {below + sharing}",
         )
     return batch

@@ -1,4 +1,4 @@
-"""The family of convolutional networks: a network and the settings of its data-parallel training as one workload."""
+"""The family of convolutional networks: a network and the settings of its training as one workload."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from simulator.program import TaskGraph
 from workloads.convnet.all_reduce import all_reduce_graph, single_graph
 from workloads.convnet.catalog import network
 from workloads.convnet.layers import Network
-from workloads.convnet.memory import memory_per_rank
+from workloads.convnet.memory import memory_of_partitions, memory_per_rank
+from workloads.convnet.partitioned import partitioned_graph
 from workloads.convnet.served import served_graph
 from workloads.convnet.settings import ConvnetSettings
 from workloads.family import Headline
@@ -17,7 +18,7 @@ from workloads.graph.memory import MemoryUse
 
 @dataclass(frozen=True, slots=True)
 class ConvnetWorkload:
-    """A convolutional network that trains with all ranks on equal batches."""
+    """A convolutional network that trains with all ranks, or with groups of them, on equal batches."""
 
     settings: ConvnetSettings
 
@@ -28,14 +29,16 @@ class ConvnetWorkload:
         Raises:
             InputError: no network has this name.
         """
-        return network(self.settings.model, self.settings.classes)
+        return network(self.settings.model, self.settings.classes, self.settings.image_size)
 
     def graph(self) -> TaskGraph:
         """The task graph of one iteration.
 
         Raises:
-            InputError: no network has the settings' name.
+            InputError: no network has the settings' name, or the layers of its partitions.
         """
+        if self.settings.strategy == "hypar_mpi":
+            return partitioned_graph(self.network, self.settings)
         if self.settings.world_size == 1:
             return single_graph(self.network, self.settings)
         if self.settings.uses_servers:
@@ -43,7 +46,9 @@ class ConvnetWorkload:
         return all_reduce_graph(self.network, self.settings)
 
     def memory(self) -> MemoryUse:
-        """Bytes that every rank keeps, see `workloads.convnet.memory.memory_per_rank`."""
+        """Bytes that every rank keeps, see `workloads.convnet.memory`."""
+        if self.settings.strategy == "hypar_mpi":
+            return memory_of_partitions(self.network, self.settings)
         return memory_per_rank(self.network, self.settings)
 
     @property

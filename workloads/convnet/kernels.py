@@ -7,12 +7,16 @@ reads input and gradient twice. Nothing is fused, as in TensorFlow 1.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import TypeAlias
 
-from simulator.operators import Convolution, ConvolutionPass, Elementwise, Gemm, Operator
+from simulator.operators import Convolution, ConvolutionPass, Elementwise, Gemm
 from simulator.precisions import BYTES_PER_ELEMENT, Precision
-from workloads.convnet.layers import IMAGES, Layer, Shape
+from workloads.convnet.layers import IMAGES, Layer, Network
+
+LayerWork: TypeAlias = Convolution | Gemm | Elementwise
+"""Work of a layer's kernel."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,8 +29,13 @@ class Kernel:
     """
 
     part: str
-    work: Operator
+    work: LayerWork
     makes_gradients: bool = False
+
+    @property
+    def continues(self) -> bool:
+        """Whether it is of the same operator as the kernel before."""
+        return self.part == "inputs"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,10 +95,38 @@ def backward_kernels(layer: Layer, batch: ImageBatch) -> Iterator[Kernel]:
         yield Kernel("backward", Elementwise(*moved[layer.kind]), makes_gradients=bool(layer.variables))
 
 
-def gradient_sum(shape: Shape, readers: int, batch: ImageBatch) -> Elementwise:
+def forward_order(network: Network, numbers: range, batch: ImageBatch) -> Iterator[tuple[Layer, Kernel]]:
+    """Kernels of the forward pass of some layers."""
+    for number in numbers:
+        layer = network.layers[number]
+        yield from ((layer, kernel) for kernel in forward_kernels(layer, batch))
+
+
+def backward_order(
+    network: Network, numbers: range, batch: ImageBatch, gradients: Mapping[int, int]
+) -> Iterator[tuple[Layer, Kernel]]:
+    """Kernels of the backward pass of some layers, sums of gradients included.
+
+    Args:
+        gradients: number of gradients that come together for each layer's output; several are added up, those of
+            layers outside ``numbers`` at the end.
+    """
+    for number in reversed(numbers):
+        layer = network.layers[number]
+        yield from _sums(network, number, batch, gradients)
+        yield from ((layer, kernel) for kernel in backward_kernels(layer, batch))
+    for number in sorted(gradients):
+        if number not in numbers and number != IMAGES:
+            yield from _sums(network, number, batch, gradients)
+
+
+def _sums(
+    network: Network, number: int, batch: ImageBatch, gradients: Mapping[int, int]
+) -> Iterator[tuple[Layer, Kernel]]:
     """Sum of the gradients of a tensor that several layers read."""
-    size = batch.bytes_of(shape.elements)
-    return Elementwise(readers * size, size)
+    readers, size = gradients.get(number, 0), batch.bytes_of(network.elements(number))
+    if readers > 1:
+        yield network.layers[number], Kernel("sum", Elementwise(readers * size, size))
 
 
 def loss(classes: int, batch: ImageBatch) -> Elementwise:
@@ -102,8 +139,8 @@ def _products(layer: Layer, batch: ImageBatch) -> Iterator[Kernel]:
     """Gradients of the weights, then of the inputs unless these are the images."""
     inputs, outputs, images = layer.shapes[0].elements, layer.output.elements, batch.images
     if layer.kind == "conv":
-        weights: Operator = _convolution(layer, batch, "weights")
-        data: Operator = _convolution(layer, batch, "inputs")
+        weights: LayerWork = _convolution(layer, batch, "weights")
+        data: LayerWork = _convolution(layer, batch, "inputs")
     else:
         weights = Gemm(inputs, outputs, images, batch.precision, transposed=True)
         data = Gemm(images, inputs, outputs, batch.precision)

@@ -291,6 +291,9 @@ class Elementwise:
     that lie in ``pieces``, in ``parts`` one after the other; ``transpose`` of small matrices; ``gather``, ``scatter``
     single elements; ``bucketize`` indices sorted by owner; ``recat`` bags (written) and indices (read) that have come
     from several sources.
+
+    ``next_read_bytes``: bytes of its result that the next kernel reads; ``next_only_bytes``: that no other kernel
+    reads. One kernel for both moves neither; 0 where a family does not say.
     """
 
     read_bytes: Amount
@@ -298,6 +301,8 @@ class Elementwise:
     access: Access = "stream"
     pieces: Amount = 0.0
     parts: Amount = 0.0
+    next_read_bytes: Amount = 0.0
+    next_only_bytes: Amount = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,54 @@
+"""Equal parts of the work of a task: each has the same share of its operations and bytes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from simulator.operators import (
+    Attention,
+    CollectiveCall,
+    Convolution,
+    Copy,
+    DenseOptimizer,
+    Elementwise,
+    Gemm,
+    Interaction,
+    Kernel,
+    KernelSeries,
+    Measured,
+    Work,
+)
+
+
+def part_of(work: Work, parts: int) -> Work | None:
+    """One of equal parts; None where the work cannot be cut so.
+
+    Rows of a product and images of a convolution are divided; amounts of other kernels, and bytes of collectives, too.
+    """
+    if isinstance(work, KernelSeries):
+        kernels = [(count, _kernel_part(kernel, parts)) for count, kernel in work.kernels]
+        cut = tuple((count, kernel) for count, kernel in kernels if kernel is not None)
+        return replace(work, kernels=cut) if len(cut) == len(kernels) else None
+    if isinstance(work, Gemm | Attention | Elementwise):
+        return _kernel_part(work, parts)
+    if isinstance(work, Convolution):
+        return None if work.images % parts else replace(work, images=work.images // parts)
+    if isinstance(work, Interaction):
+        amounts = (work.flops / parts, work.read_bytes / parts, work.write_bytes / parts)
+        return Interaction(*amounts, work.precision)
+    if isinstance(work, DenseOptimizer):
+        return DenseOptimizer(work.parameters / parts, work.traffic_bytes / parts)
+    if isinstance(work, Copy | CollectiveCall):
+        return replace(work, bytes=work.bytes / parts)
+    return replace(work, seconds=work.seconds / parts) if isinstance(work, Measured) else None
+
+
+def _kernel_part(kernel: Kernel, parts: int) -> Kernel | None:
+    if isinstance(kernel, Gemm):
+        return replace(kernel, m=kernel.m / parts) if np.all(np.asarray(kernel.m) >= parts) else None
+    if isinstance(kernel, Attention):
+        return replace(kernel, flops=kernel.flops / parts, bytes=kernel.bytes / parts)
+    amounts = ("read_bytes", "write_bytes", "next_read_bytes", "next_only_bytes", "pieces")
+    return replace(kernel, **{name: getattr(kernel, name) / parts for name in amounts})

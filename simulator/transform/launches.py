@@ -1,0 +1,65 @@
+"""Host tasks that launch the kernels of a program, and their cost after a change of the number of launches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from simulator.operators import Category, HostWork, KernelSeries, Marker, Work, category_of
+from simulator.transform.editable import EditableProgram, EditableTask
+
+
+def kernels_of(work: Work) -> int:
+    """Number of kernels of a task; 0 of waits and collectives."""
+    if isinstance(work, KernelSeries):
+        return work.launches
+    return int(category_of(work) in (Category.COMPUTE, Category.COPY) and not isinstance(work, Marker))
+
+
+class Launches:
+    """The host task that launches each task: one that it waits for, else that of the task before it on its stream."""
+
+    def __init__(self, program: EditableProgram) -> None:
+        """Find the host task of every task on an in-order stream, and of those elsewhere that wait for one."""
+        self._of: dict[EditableTask, EditableTask] = {}
+        self._launched: dict[EditableTask, list[EditableTask]] = {}
+        for stream, tasks in program.by_stream().items():
+            last: EditableTask | None = None
+            for task in tasks:
+                if isinstance(task.work, HostWork):
+                    continue
+                own = next((other for other, lag in reversed(task.after) if not lag and launches(other)), None)
+                last = own or (last if program.is_in_order(stream) else None)
+                if last is not None:
+                    self._of[task] = last
+                    self._launched.setdefault(last, []).append(task)
+
+    def of(self, task: EditableTask) -> EditableTask | None:
+        """The host task that launches a task; None: nothing does."""
+        return self._of.get(task)
+
+    def launched(self, host: EditableTask) -> Sequence[EditableTask]:
+        """The tasks that a host task launches."""
+        return self._launched.get(host, ())
+
+    def counts(self, host: EditableTask) -> bool:
+        """Whether the launches of a host task count the kernels; not so with one launch of a whole CUDA graph."""
+        return isinstance(host.work, HostWork) and host.work.launches >= sum(
+            kernels_of(task.work) for task in self.launched(host)
+        )
+
+
+def launches(task: EditableTask) -> bool:
+    """Whether a task launches something."""
+    return isinstance(task.work, HostWork) and task.work.launches > 0
+
+
+def with_launches(work: HostWork, number: float, collectives: float = 0.0) -> HostWork:
+    """Host work with another number of launches, each as long as before, and so many collectives more."""
+    return replace(
+        work,
+        launches=number,
+        seconds=work.seconds * number / work.launches,
+        collectives=work.collectives + collectives,
+        copied_bytes=work.copied_bytes * (1.0 + collectives / work.collectives) if work.collectives else 0.0,
+    )

@@ -1,0 +1,142 @@
+"""``recompute``: tasks of the forward pass run again before the backward pass needs their results.
+
+The copies of the tasks that match run before the first task that ``before`` matches. Where both patterns have a star
+that is not at their start, names with the same text for it belong together: ``layer_*_forward_*`` before
+``layer_*_backward_*`` repeats each layer on its own. A copy waits for its original, for the copies of what that waited for, and for a launch of its
+own; collectives run again too.
+
+Law: the work is that of before, and once more that of the tasks that match with their launches; all order stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import ClassVar
+
+from pydantic import Field
+
+from simulator.operators import Category, HostWork, category_of
+from simulator.program import TaskGraph
+from simulator.transform.editable import EditableProgram, EditableTask, editable, rebuilt
+from simulator.transform.launches import Launches, kernels_of, with_launches
+from simulator.transform.pattern import Pattern
+from simulator.transform.transformation import TRANSFORMATIONS, Changed, Groups, Transformation, no_match
+
+AGAIN = "_again"
+"""End of the names of copies."""
+
+REPEATED = (Category.COMPUTE, Category.COMM)
+"""Categories of tasks that run again: kernels and collectives."""
+
+
+class Recompute(Transformation):
+    """Tasks of the forward pass run again before the backward pass needs their results."""
+
+    description: ClassVar[str] = "tasks of the forward pass run again before the backward pass needs their results"
+
+    section: str | None = Field("*forward", min_length=1, description="pattern of the sections that they are in")
+    before: str = Field(
+        "*backward*", min_length=1, description="pattern of the tasks before the first of which they run again"
+    )
+
+    def apply(self, graph: TaskGraph, groups: Groups) -> Changed:  # noqa: ARG002 - an interface
+        """The graph with copies of tasks; raises as `Transformation.apply`."""
+        programs = editable(graph)
+        meant = self.matched(programs)
+        pairs = [list(self._pairs(p, m)) for p, m in zip(programs, meant, strict=True)]
+        if not any(pairs):
+            names = dict.fromkeys(task.name for program in programs for task in program.tasks)
+            expected = "a pattern of names of tasks behind the tasks that run again; its first star stands for the same text as theirs"
+            raise no_match("no task that needs them matches", "before", self.before, names, expected)
+        repeaters = [_Repeater(program) for program in programs]
+        for repeater, of_program in zip(repeaters, pairs, strict=True):
+            for first, tasks in of_program:
+                repeater.repeat(tasks, first)
+            repeater.finish()
+        changed = [number for number, of_program in enumerate(pairs) if of_program]
+        again = {p.name: [task.name for _, tasks in own for task in tasks] for p, own in zip(programs, pairs, strict=True)}
+        counts = {
+            "tasks_again": float(sum(map(len, again.values()))),
+            "kernels_again": float(sum(repeater.kernels for repeater in repeaters)),
+        }
+        return Changed(rebuilt(graph, programs, changed), counts, again)
+
+    def _pairs(
+        self, program: EditableProgram, meant: Sequence[EditableTask]
+    ) -> Iterator[tuple[EditableTask, list[EditableTask]]]:
+        """The first task that needs results, and the tasks that run again before it."""
+        tasks, before = Pattern(self.tasks), Pattern(self.before)
+        bound = all(pattern.stars and not pattern.text.startswith("*") for pattern in (tasks, before))
+        place = {task: number for number, task in enumerate(program.tasks)}
+        groups: dict[str, list[EditableTask]] = {}
+        for task in meant:
+            if category_of(task.work) in REPEATED:
+                groups.setdefault(tasks.first_star(task.name) or "" if bound else "", []).append(task)
+        for star, own in groups.items():
+            last = max(place[task] for task in own)
+            later = (
+                task
+                for task in program.tasks[last + 1 :]
+                if category_of(task.work) in REPEATED and before.fits(task.name)
+            )
+            first = next((task for task in later if not bound or before.first_star(task.name) == star), None)
+            if first is not None:
+                yield first, own
+
+
+TRANSFORMATIONS.add("recompute", Recompute, Recompute.description)
+
+
+@dataclass(slots=True)
+class _Repeater:
+    """Copies tasks of a program.
+
+    Attributes:
+        kernels: kernels that run again.
+    """
+
+    program: EditableProgram
+    kernels: int = 0
+    _launches: Launches = field(init=False)
+    _before: dict[EditableTask, list[EditableTask]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._launches = Launches(self.program)
+
+    def repeat(self, tasks: Sequence[EditableTask], first: EditableTask) -> None:
+        """Let tasks run again before another."""
+        copies = {task: task.copy(f"{task.name}{AGAIN}") for task in tasks}
+        launches = self._launched_again(tasks)
+        for task, copy in copies.items():
+            own = self._launches.of(task)
+            waits = [copies[other] for other, lag in task.after if not lag and other in copies]
+            waits += [launches[own]] if own in launches else []
+            copy.after = [(other, 0) for other in (*waits, task)]
+            first.wait_for(copy)
+            self.kernels += kernels_of(task.work)
+        host = self._launches.of(first)
+        if host is None:
+            self._before.setdefault(first, []).extend(launches.values())
+        else:
+            self._before.setdefault(host, []).extend(launches.values())
+        self._before.setdefault(first, []).extend(copies.values())
+
+    def finish(self) -> None:
+        """Put the copies into the program."""
+        self.program.insert(before=self._before)
+
+    def _launched_again(self, tasks: Sequence[EditableTask]) -> dict[EditableTask | None, EditableTask]:
+        """Launches of the tasks, each with the part of its cost that is theirs."""
+        found: dict[EditableTask | None, EditableTask] = {}
+        for host in dict.fromkeys(self._launches.of(task) for task in tasks):
+            if host is None or not isinstance(host.work, HostWork):
+                continue
+            every = self._launches.launched(host)
+            own = sum(kernels_of(task.work) for task in tasks if self._launches.of(task) is host)
+            whole = sum(kernels_of(task.work) for task in every)
+            work = host.work
+            if self._launches.counts(host) and 0 < own < whole:
+                work = with_launches(host.work, host.work.launches * own / whole)
+            found[host] = replace(host, name=f"{host.name}{AGAIN}", work=work, after=[])
+        return found

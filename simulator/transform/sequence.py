@@ -1,0 +1,63 @@
+"""Transformations one after the other, each checked: members make the same calls, and nothing waits for itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from inputs.errors import InputError
+from simulator.program import TaskGraph
+from simulator.transform.order import is_ordered
+from simulator.transform.transformation import Changed, Groups, Transformation
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A transformation by its name."""
+
+    name: str
+    transformation: Transformation
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """A transformation that was applied."""
+
+    step: Step
+    changed: Changed
+
+    def to_dict(self) -> dict[str, Any]:
+        """Its name, the tasks that were meant, and the numbers of changes; plain JSON values."""
+        counts = {name: int(value) if value.is_integer() else value for name, value in self.changed.counts.items()}
+        return {"transformation": self.step.name, "tasks": self.step.transformation.tasks, **counts}
+
+
+def applied(graph: TaskGraph, steps: Sequence[Step], groups: Groups) -> tuple[TaskGraph, tuple[Applied, ...]]:
+    """The graph after all transformations, and each of them with its changes.
+
+    Raises:
+        InputError: one cannot be applied; its key is ``[NUMBER].NAME.KEY``.
+    """
+    done = []
+    for number, step in enumerate(steps):
+        try:
+            changed = step.transformation.apply(graph, groups)
+            changed.graph.check()
+            _require_order(graph, changed.graph)
+        except InputError as error:
+            error.key = f"[{number}].{step.name}" + (f".{error.key}" if error.key else "")
+            raise
+        graph = changed.graph
+        done.append(Applied(step, changed))
+    return graph, tuple(done)
+
+
+def _require_order(before: TaskGraph, after: TaskGraph) -> None:
+    """Refuse a graph in which a task waits for itself, where none did before.
+
+    Raises:
+        InputError: it does.
+    """
+    if not is_ordered(after) and is_ordered(before):
+        raise InputError("tasks would wait for each other in a circle", expected="tasks that can change their places")

@@ -1,0 +1,121 @@
+"""The interface of a transformation, and the registry of those that scenarios name.
+
+A transformation is a pure function of a task graph: its keys are a strict model, as people write them, and `apply`
+returns another graph with a record of the changes. Other distributions add theirs by entry points of the group
+``dlrmsim.transformations``.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+from pydantic import Field
+
+from inputs.errors import InputError, nearest_name
+from inputs.model import Strict
+from simulator.operators import Amount
+from simulator.program import IntArray, TaskGraph
+from simulator.registry import Registry
+from simulator.transform.editable import EditableProgram, EditableTask
+from simulator.transform.pattern import Pattern
+
+Groups = Mapping[str, IntArray]
+"""Instance number of each rank ``[W]`` by the name of a group that the machine offers: ``node``, ``world``..."""
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """A graph after a transformation.
+
+    Attributes:
+        counts: numbers of changes by name; those in bytes are means over ranks.
+        again: tasks that run once more, by the name of their program.
+        notes: effects that the model leaves out.
+    """
+
+    graph: TaskGraph
+    counts: Mapping[str, float]
+    again: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    notes: Sequence[str] = ()
+
+
+class Transformation(Strict):
+    """Tasks by name, section and stream, and one change of them."""
+
+    description: ClassVar[str]
+    needs_stars: ClassVar[bool] = False
+
+    tasks: str = Field("*", min_length=1, description="pattern of task names; * is any text")
+    section: str | None = Field(None, min_length=1, description="pattern of the sections that they are in")
+    stream: str | None = Field(None, min_length=1, description="pattern of the streams that they are on")
+
+    @abstractmethod
+    def apply(self, graph: TaskGraph, groups: Groups) -> Changed:
+        """The changed graph.
+
+        Raises:
+            InputError: no task matches, or none of those that do can be changed; its key is below this model.
+        """
+
+    def matches(self, program: EditableProgram) -> list[EditableTask]:
+        """The tasks of a program that are meant, in order."""
+        name, section, stream = Pattern(self.tasks), Pattern(self.section or "*"), Pattern(self.stream or "*")
+        return [
+            task
+            for task in program.tasks
+            if name.fits(task.name) and section.fits(task.section) and stream.fits(task.stream)
+        ]
+
+    def matched(self, programs: Sequence[EditableProgram]) -> list[list[EditableTask]]:
+        """The tasks of each program that are meant.
+
+        Raises:
+            InputError: there is none in any program.
+        """
+        found = [self.matches(program) for program in programs]
+        if not any(found):
+            raise self._nothing(programs)
+        return found
+
+    def refused(self, message: str, expected: str) -> InputError:
+        """Error of a pattern whose tasks cannot be changed in this way."""
+        return InputError(message, key="tasks", given=self.tasks, expected=expected)
+
+    def _nothing(self, programs: Sequence[EditableProgram]) -> InputError:
+        """Error of the first pattern that alone leaves nothing, or of the names."""
+        tasks = [task for program in programs for task in program.tasks]
+        sections = dict.fromkeys(task.section for task in tasks)
+        streams = dict.fromkeys(stream.name for program in programs for stream in program.streams)
+        for key, pattern, names in (("section", self.section, sections), ("stream", self.stream, streams)):
+            if pattern is not None and not any(map(Pattern(pattern).fits, names)):
+                expected = f"a pattern of one of {', '.join(names)}"
+                return no_match(f"no task is in such a {key}", key, pattern, names, expected)
+        names = dict.fromkeys(task.name for task in tasks)
+        return no_match("no task matches", "tasks", self.tasks, names, "a pattern of names of tasks; * is any text")
+
+
+def no_match(message: str, key: str, pattern: str, names: Mapping[str, None], expected: str) -> InputError:
+    """Error of a pattern that no name fits, with the nearest name."""
+    near = nearest_name(pattern.replace("*", ""), names)
+    return InputError(message, key=key, given=pattern, expected=expected, nearest=near)
+
+
+def mean_over_ranks(graph: TaskGraph, amounts: Sequence[Amount]) -> float:
+    """Mean over all ranks of an amount of each rank, by program: a scalar, or ``[P]``."""
+    whole = sum(
+        float(np.sum(np.broadcast_to(amount, program.rank_count)))
+        for program, amount in zip(graph.programs, amounts, strict=True)
+    )
+    return whole / graph.world_size
+
+
+TRANSFORMATIONS: Registry[type[Transformation]] = Registry(
+    "transformation",
+    "dlrmsim.transformations",
+    modules=tuple(f"simulator.transform.{name}" for name in ("fuse", "decompose", "recompute", "move", "shard")),
+)
+"""Transformations by name; those that ship register themselves when a name is first looked up."""

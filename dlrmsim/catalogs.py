@@ -54,9 +54,15 @@ def registries() -> dict[str, Registry[Any]]:
     """Names registered by code, by plural kind."""
     from scenarios.family import FAMILIES
     from simulator.network.collectives import ALGORITHMS
+    from simulator.transform.transformation import TRANSFORMATIONS
     from workloads.dlrm.sharding import PLANNERS
 
-    return {"collectives": ALGORITHMS, "planners": PLANNERS, "workloads": FAMILIES}
+    return {
+        "collectives": ALGORITHMS,
+        "planners": PLANNERS,
+        "transformations": TRANSFORMATIONS,
+        "workloads": FAMILIES,
+    }
 
 
 def list_names(kind: str | None = None) -> dict[str, dict[str, str]]:

@@ -9,6 +9,7 @@ from math import inf
 
 from scenarios.bursts import longest_period_s, steady_rule
 from scenarios.resolved import ResolvedScenario
+from scenarios.schedules import transformed
 from simulator.analysis import iteration_time
 from simulator.counted_run import counted_run
 from simulator.engine import RunOptions
@@ -44,7 +45,7 @@ def iteration_s(resolved: ResolvedScenario, workload: Workload, machine: Machine
     Raises:
         InputError: the models refuse the scenario.
     """
-    graph = workload.graph()
+    graph, _ = transformed(resolved, workload.graph(), machine)
     program = lower(graph, machine, variation=variation_of(resolved)).program
     options = run_options(resolved, machine, graph, keep_last=1)
     rule = GiveUp.of(options, program, machine, at_most_s)

@@ -23,8 +23,10 @@ from scenarios.probe import Probe
 from scenarios.progress import Progress
 from scenarios.resolve import asked_again
 from scenarios.resolved import ResolvedScenario
+from scenarios.schedules import transformed
 from simulator.analysis import Bound
 from simulator.lowering import Machine, lower
+from simulator.program import TaskGraph
 from workloads.family import Workload
 
 ADVISED: tuple[Kind, ...] = ("free", "numerics")
@@ -213,7 +215,7 @@ class _Search:
         machine = prepared.machine if _same_machine(resolved, prepared.resolved) else machine_of(resolved)
         workload = prepared.job.changed(resolved, machine, place_again=candidate.plans)
         even = candidate.basis == "even loads"
-        time_s, base_s = self._seconds(workload, machine, even=even), self._base(even=even)
+        time_s, base_s = self._seconds(resolved, workload, machine, even=even), self._base(even=even)
         basis = "run" if candidate.plans and not even else candidate.basis
         amount = prepared.workload.headline.per_iteration / workload.headline.per_iteration
         return Lever(candidate.setting, candidate.kind, time_s, 1.0 - time_s / base_s * amount, basis)
@@ -221,12 +223,16 @@ class _Search:
     def _base(self, *, even: bool) -> float:
         if even not in self._base_s:
             run = self.probe.prepared
-            self._base_s[even] = self._seconds(run.workload, run.machine, even=True) if even else self.probe.base_s()
+            self._base_s[even] = self._lowered_s(run.graph, run.machine, even=True) if even else self.probe.base_s()
         return self._base_s[even]
 
-    def _seconds(self, workload: Workload, machine: Machine, *, even: bool) -> float:
+    def _seconds(self, resolved: ResolvedScenario, workload: Workload, machine: Machine, *, even: bool) -> float:
+        graph, _ = transformed(resolved, workload.graph(), machine)
+        return self._lowered_s(graph, machine, even=even)
+
+    def _lowered_s(self, graph: TaskGraph, machine: Machine, *, even: bool) -> float:
         improve = {"imbalance": 2.0} if even else None
-        return self.probe.seconds(lower(workload.graph(), machine, variation=self.probe.variation, improve=improve))
+        return self.probe.seconds(lower(graph, machine, variation=self.probe.variation, improve=improve))
 
 
 def _same_machine(one: ResolvedScenario, two: ResolvedScenario) -> bool:

@@ -12,8 +12,10 @@ from scenarios.located import located
 from scenarios.machine import machine_of
 from scenarios.progress import Progress
 from scenarios.resolved import ResolvedScenario
+from scenarios.schedules import transformed
 from simulator.lowering import Machine
 from simulator.program import TaskGraph
+from simulator.transform.sequence import Applied
 from workloads.family import Workload
 
 
@@ -25,7 +27,8 @@ class Prepared:
         machine: the models of the placed cluster.
         job: the job on its ranks, as its family sees it.
         memory: memory use of each rank against its capacity.
-        graph: the task graph of one iteration.
+        graph: the task graph of one iteration, after all transformations.
+        applied: the transformations with their changes.
     """
 
     resolved: ResolvedScenario
@@ -33,6 +36,7 @@ class Prepared:
     job: PlacedJob
     memory: MemoryReport
     graph: TaskGraph
+    applied: tuple[Applied, ...] = ()
 
     @property
     def workload(self) -> Workload:
@@ -51,8 +55,8 @@ def prepare(resolved: ResolvedScenario, progress: Progress) -> Prepared:
         machine = machine_of(resolved)
         job, memory = place(resolved, machine, progress)
         progress.stage("generating the task graph")
-        graph = job.workload.graph()
-    return Prepared(resolved, machine, job, memory, graph)
+        graph, changes = transformed(resolved, job.workload.graph(), machine)
+    return Prepared(resolved, machine, job, memory, graph, changes)
 
 
 def place(resolved: ResolvedScenario, machine: Machine, progress: Progress) -> tuple[PlacedJob, MemoryReport]:

@@ -25,6 +25,7 @@ from scenarios.foreign_keys import refuse_foreign_keys
 from scenarios.library import CATALOG
 from scenarios.located import located
 from scenarios.resolved import ResolvedScenario
+from scenarios.schedules import read_steps, written
 from scenarios.shared_keys import (
     CLUSTER,
     MODEL,
@@ -64,6 +65,7 @@ def resolve(document: Document) -> ResolvedScenario:
         document, scenario, _read_model(document, scenario, family), read_framework(document, scenario)
     )
     check_framework_algorithms(document, framework)
+    steps = read_steps(document, scenario.transform)
     framework, world_size = with_buckets(framework, scenario.workload), _world_size(document, scenario, cluster)
     _check_precision(document, scenario, cluster)
     _check_ranks(document, scenario, world_size)
@@ -82,6 +84,7 @@ def resolve(document: Document) -> ResolvedScenario:
             }
         ),
         "network": with_framework_algorithms(scenario.network, framework, nodes),
+        "transform": written(steps),
         "nodes": nodes if whole_nodes else None,
         "world_size": None if whole_nodes else world_size,
     }

@@ -16,6 +16,7 @@ from scenarios.prepare import Prepared, prepare, size_of
 from scenarios.probe import Probe
 from scenarios.progress import Progress, Silent
 from scenarios.resolved import ResolvedScenario
+from scenarios.schedules import schedule_notes
 from scenarios.summary import job_of, summary_of
 from scenarios.uncertainty.assumptions import assumption_warnings
 from scenarios.uncertainty.interval import Interval
@@ -192,4 +193,4 @@ def _warnings(prepared: Prepared, lowering: Lowering, analysis: Analysis) -> tup
     ]
     if not analysis.iteration.steady:
         found.insert(0, f"the run had not settled after {analysis.iteration.iterations} iterations")
-    return (*prepared.job.warnings(), *found)
+    return (*prepared.job.warnings(), *schedule_notes(prepared.workload, prepared.applied), *found)

@@ -54,6 +54,7 @@ def summary_of(
         "levers": None if levers is None else levers.to_dict(),
         **prepared.job.summary_sections(),
         **_timed_sections(prepared, interval),
+        **({} if not prepared.applied else {"transform": [each.to_dict() for each in prepared.applied]}),
         **({} if price is None else {"cost": price}),
     }
 

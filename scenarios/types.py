@@ -185,4 +185,9 @@ class Scenario(Strict):
     variation: VariationChoice = Field(default_factory=VariationChoice, description="randomness of durations")
     run: RunChoice = Field(default_factory=RunChoice, description="how many iterations")
     output: Output = Field(default_factory=Output, description="what is kept")
+    transform: tuple[dict[str, Any], ...] | None = Field(
+        None,
+        description="changes of the task graph, in order, e.g. [{fuse: layer_*}, {move: {tasks: sum_*, to: sums}}]; "
+        "see schedules",
+    )
     cost: Cost | None = Field(None, description="prices, e.g. {gpu_hour_usd: 2.5}; without them no result has a cost")

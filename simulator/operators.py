@@ -7,7 +7,7 @@ An operator says nothing about time. Amounts are scalars when all ranks of a pro
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Literal, TypeAlias
 
@@ -303,6 +303,12 @@ class Elementwise:
     parts: Amount = 0.0
     next_read_bytes: Amount = 0.0
     next_only_bytes: Amount = 0.0
+
+
+def scaled(work: Elementwise, factor: float) -> Elementwise:
+    """An element-wise kernel that moves so many times the bytes."""
+    names = ("read_bytes", "write_bytes", "next_read_bytes", "next_only_bytes")
+    return replace(work, **{name: factor * getattr(work, name) for name in names})
 
 
 @dataclass(frozen=True, slots=True)

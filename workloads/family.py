@@ -8,7 +8,7 @@ its workload exists.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from inputs.model import Strict
 from simulator.program import TaskGraph
@@ -37,6 +37,15 @@ class Headline:
 
     unit: str
     per_iteration: int
+
+
+@runtime_checkable
+class RepeatingWorkload(Protocol):
+    """A workload whose memory knows of tasks that a transformation lets run again."""
+
+    def memory_note(self) -> str | None:
+        """Effect of such tasks that is left out; None: none is."""
+        ...
 
 
 class Workload(Protocol):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from hardware_specs.library import Backend
@@ -17,6 +17,7 @@ from scenarios.family import FAMILIES, Asked, Expected, Filled, template_of
 from scenarios.mapping import Keep
 from scenarios.progress import Progress
 from scenarios.strategies import StrategySearch, StrategyStudy
+from scenarios.schedules import tasks_again, transformed
 from scenarios.transformer import filling
 from scenarios.transformer.blocks import blocks_of
 from scenarios.transformer.filling import settings_of_resolved as settings_of
@@ -24,7 +25,7 @@ from scenarios.transformer.least_time import LeastTime
 from scenarios.transformer.levers import candidates
 from scenarios.transformer.plan_study import TransformerPlanStudy, study_divisions
 from scenarios.transformer.remedies import refusal
-from scenarios.transformer.search import memory_of
+from scenarios.transformer.search import memory_report
 from scenarios.transformer.section import TransformerScenario
 from scenarios.transformer.strategies import TransformerStrategies
 from scenarios.transformer.typed import TransformerResolved
@@ -33,6 +34,7 @@ from simulator.lowering import Machine
 from workloads.transformer.architecture import Transformer
 from workloads.transformer.catalog import TRANSFORMERS
 from workloads.transformer.family import TransformerWorkload
+from workloads.transformer.repeated import repeated_layers
 
 TASKS_OF_A_PASS, TASKS_OF_A_LAYER, OTHER_TASKS = 10, 12, 40
 """Tasks of a rank for each pass of a micro-batch through a part of a stage, for each layer where something is exchanged
@@ -86,20 +88,20 @@ class PlacedTransformer:
     def changed(
         self,
         resolved: TransformerResolved,
-        machine: Machine,  # noqa: ARG002 - an interface
+        machine: Machine,
         *,
-        place_again: bool = False,  # noqa: ARG002
+        place_again: bool = False,  # noqa: ARG002 - an interface
     ) -> TransformerWorkload:
         """The workload of a changed scenario.
 
         Raises:
             InfeasibleError: it does not fit.
         """
-        settings = settings_of(resolved)
-        memory = memory_of(resolved, settings)
+        workload = workload_of(resolved, machine)
+        memory = memory_report(resolved, workload)
         if not memory.fits:
             raise InfeasibleError(f"{resolved.name} does not fit\n{memory.in_words()}")
-        return TransformerWorkload(settings)
+        return workload
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,12 +203,22 @@ class TransformerFamily:
         Raises:
             InfeasibleError: it does not fit; with the numbers of each tier, and remedies.
         """
-        settings = settings_of(resolved)
-        memory = memory_of(resolved, settings)
+        workload = workload_of(resolved, machine)
+        memory = memory_report(resolved, workload)
         if not memory.fits:
             progress.stage("looking for a division that fits")
             raise refusal(resolved, memory, "a rank holds more than it may")
-        return PlacedTransformer(resolved, TransformerWorkload(settings), machine)
+        return PlacedTransformer(resolved, workload, machine)
+
+
+def workload_of(resolved: TransformerResolved, machine: Machine) -> TransformerWorkload:
+    """The workload of a scenario, with the layers that its transformations repeat."""
+    workload = TransformerWorkload(settings_of(resolved))
+    if not resolved.scenario.transform:
+        return workload
+    graph = workload.graph()
+    again = tasks_again(transformed(resolved, graph, machine)[1])
+    return replace(workload, again=repeated_layers(graph, again, workload.settings)) if again else workload
 
 
 FAMILIES.add("transformer", TransformerFamily(), "transformers with data, tensor, pipeline and context parallelism")

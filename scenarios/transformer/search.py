@@ -122,8 +122,13 @@ def division_search(resolved: TransformerResolved) -> BestFirst[TransformerSetti
 
 
 def memory_of(resolved: TransformerResolved, settings: TransformerSettings) -> MemoryReport:
+    """Memory of every rank of a job without transformations against its capacity."""
+    return memory_report(resolved, TransformerWorkload(settings))
+
+
+def memory_report(resolved: TransformerResolved, workload: TransformerWorkload) -> MemoryReport:
     """Memory of every rank of a job against its capacity."""
-    return MemoryReport(TransformerWorkload(settings).memory(), capacities_bytes(resolved.cluster, resolved.world_size))
+    return MemoryReport(workload.memory(), capacities_bytes(resolved.cluster, resolved.world_size))
 
 
 def simulated(resolved: TransformerResolved, found: DivisionFound) -> dict[str, float]:

@@ -19,6 +19,7 @@ from simulator.operators import (
     KernelSeries,
     Measured,
     Work,
+    scaled,
 )
 
 
@@ -50,5 +51,4 @@ def _kernel_part(kernel: Kernel, parts: int) -> Kernel | None:
         return replace(kernel, m=kernel.m / parts) if np.all(np.asarray(kernel.m) >= parts) else None
     if isinstance(kernel, Attention):
         return replace(kernel, flops=kernel.flops / parts, bytes=kernel.bytes / parts)
-    amounts = ("read_bytes", "write_bytes", "next_read_bytes", "next_only_bytes", "pieces")
-    return replace(kernel, **{name: getattr(kernel, name) / parts for name in amounts})
+    return replace(scaled(kernel, 1.0 / parts), pieces=kernel.pieces / parts)

@@ -33,11 +33,16 @@ class Applied:
         return {"transformation": self.step.name, "tasks": self.step.transformation.tasks, **counts}
 
 
-def applied(graph: TaskGraph, steps: Sequence[Step], groups: Groups) -> tuple[TaskGraph, tuple[Applied, ...]]:
+def applied(
+    graph: TaskGraph, steps: Sequence[Step], groups: Groups, key: str
+) -> tuple[TaskGraph, tuple[Applied, ...]]:
     """The graph after all transformations, and each of them with its changes.
 
+    Args:
+        key: key of the list of transformations in the scenario.
+
     Raises:
-        InputError: one cannot be applied; its key is ``[NUMBER].NAME.KEY``.
+        InputError: one cannot be applied; its key is ``KEY[NUMBER].NAME`` and the key below it.
     """
     done = []
     for number, step in enumerate(steps):
@@ -46,7 +51,7 @@ def applied(graph: TaskGraph, steps: Sequence[Step], groups: Groups) -> tuple[Ta
             changed.graph.check()
             _require_order(graph, changed.graph)
         except InputError as error:
-            error.key = f"[{number}].{step.name}" + (f".{error.key}" if error.key else "")
+            error.key = f"{key}[{number}].{step.name}" + (f".{error.key}" if error.key else "")
             raise
         graph = changed.graph
         done.append(Applied(step, changed))

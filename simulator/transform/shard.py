@@ -57,7 +57,7 @@ class Shard(Transformation):
         """The graph with divided products; raises as `Transformation.apply`."""
         programs = editable(graph)
         meant = [
-            [task for task in tasks if _products(task.work)] for task, tasks in enumerate(self.matched(programs))
+            [task for task in tasks if _products(task.work)] for tasks in self.matched(programs)
         ]
         if not any(meant):
             raise self.refused("no task that matches has a matrix product", "names of matrix products")
@@ -68,7 +68,8 @@ class Shard(Transformation):
             size = _sizes(instance, program.ranks)
             sharder = _Sharder(program, self.over, self.join, size, in_step=in_step)
             moved.append(sum((sharder.shard(task) for task in tasks), 0.0))
-        counts = {"products": float(sum(map(len, meant))), "bytes_exchanged": mean_over_ranks(graph, moved)}
+            sharder.finish()
+        counts = {"tasks_divided": float(sum(map(len, meant))), "bytes_exchanged": mean_over_ranks(graph, moved)}
         done = rebuilt(graph, programs, [number for number, tasks in enumerate(meant) if tasks])
         if self.join != "nothing":
             done = replace(done, communicators={**done.communicators, self.over: instance})
@@ -112,6 +113,7 @@ class _Sharder:
         self._launches, self._dependents = Launches(program), program.dependents()
         self._streams = program.by_stream()
         self._place = {task: number for own in self._streams.values() for number, task in enumerate(own)}
+        self._behind: dict[EditableTask, list[EditableTask]] = {}
 
     def shard(self, task: EditableTask) -> Amount:
         """Divide the products of a task; the bytes of its exchange, a scalar or ``[P]``."""
@@ -127,11 +129,15 @@ class _Sharder:
         call = CollectiveCall(op, self._over, whole / calls, dtype, repeats=calls, in_step=self._in_step)
         joined = EditableTask(f"{task.name}_{op}", self._stream(), call, task.section, [(task, 0)])
         self._wait(task, joined)
-        self._program.insert(behind={task: [joined]})
+        self._behind[task] = [joined]
         host = self._launches.of(task)
         if host is not None and isinstance(host.work, HostWork) and self._launches.counts(host):
             host.work = with_launches(host.work, host.work.launches + calls)
         return whole
+
+    def finish(self) -> None:
+        """Put the exchanges into the program."""
+        self._program.insert(behind=self._behind)
 
     def _divided(self, work: Work) -> Work:
         if isinstance(work, KernelSeries):

@@ -8,7 +8,7 @@ returns another graph with a record of the changes. Other distributions add thei
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -25,6 +25,10 @@ from simulator.transform.pattern import Pattern
 
 Groups = Mapping[str, IntArray]
 """Instance number of each rank ``[W]`` by the name of a group that the machine offers: ``node``, ``world``..."""
+
+
+MOST_NAMES = 12
+"""Most names that a message lists."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +51,6 @@ class Transformation(Strict):
     """Tasks by name, section and stream, and one change of them."""
 
     description: ClassVar[str]
-    needs_stars: ClassVar[bool] = False
 
     tasks: str = Field("*", min_length=1, description="pattern of task names; * is any text")
     section: str | None = Field(None, min_length=1, description="pattern of the sections that they are in")
@@ -92,7 +95,8 @@ class Transformation(Strict):
         streams = dict.fromkeys(stream.name for program in programs for stream in program.streams)
         for key, pattern, names in (("section", self.section, sections), ("stream", self.stream, streams)):
             if pattern is not None and not any(map(Pattern(pattern).fits, names)):
-                expected = f"a pattern of one of {', '.join(names)}"
+                few = list(names)[:MOST_NAMES]
+                expected = f"a pattern of one of {', '.join(few)}{', ...' if len(names) > len(few) else ''}"
                 return no_match(f"no task is in such a {key}", key, pattern, names, expected)
         names = dict.fromkeys(task.name for task in tasks)
         return no_match("no task matches", "tasks", self.tasks, names, "a pattern of names of tasks; * is any text")
@@ -100,8 +104,15 @@ class Transformation(Strict):
 
 def no_match(message: str, key: str, pattern: str, names: Mapping[str, None], expected: str) -> InputError:
     """Error of a pattern that no name fits, with the nearest name."""
-    near = nearest_name(pattern.replace("*", ""), names)
-    return InputError(message, key=key, given=pattern, expected=expected, nearest=near)
+    return InputError(message, key=key, given=pattern, expected=expected, nearest=_nearest(pattern, names))
+
+
+def _nearest(pattern: str, names: Iterable[str]) -> str | None:
+    """The name with a beginning, or an end, that is nearest to the longest text between stars."""
+    piece = max(pattern.split("*"), key=len)
+    known = {part: name for name in reversed([*names]) for part in (name[: len(piece)], name[-len(piece) :], name)}
+    near = nearest_name(piece, known)
+    return None if near is None else known[near]
 
 
 def mean_over_ranks(graph: TaskGraph, amounts: Sequence[Amount]) -> float:

@@ -62,8 +62,12 @@ _FORWARD: dict[str, tuple[int, int]] = {
 """Times that the forward pass reads all inputs, and writes the output (dropout: and its mask)."""
 
 
-def forward_kernels(layer: Layer, batch: ImageBatch) -> Iterator[Kernel]:
-    """The forward pass of a layer."""
+def forward_kernels(layer: Layer, batch: ImageBatch, passed_bytes: float = 0.0) -> Iterator[Kernel]:
+    """The forward pass of a layer.
+
+    Args:
+        passed_bytes: bytes of its output that only the next kernel reads.
+    """
     if layer.kind == "conv":
         yield Kernel("", _convolution(layer, batch, "forward"))
     elif layer.kind == "dense":
@@ -72,7 +76,8 @@ def forward_kernels(layer: Layer, batch: ImageBatch) -> Iterator[Kernel]:
     else:
         reads, writes = _FORWARD[layer.kind]
         read, written = batch.bytes_of(layer.input_elements), batch.bytes_of(layer.output.elements)
-        yield Kernel("", Elementwise(reads * read, writes * written))
+        moved = Elementwise(reads * read, writes * written, next_read_bytes=passed_bytes, next_only_bytes=passed_bytes)
+        yield Kernel("", moved)
 
 
 def backward_kernels(layer: Layer, batch: ImageBatch) -> Iterator[Kernel]:
@@ -98,8 +103,17 @@ def backward_kernels(layer: Layer, batch: ImageBatch) -> Iterator[Kernel]:
 def forward_order(network: Network, numbers: range, batch: ImageBatch) -> Iterator[tuple[Layer, Kernel]]:
     """Kernels of the forward pass of some layers."""
     for number in numbers:
-        layer = network.layers[number]
-        yield from ((layer, kernel) for kernel in forward_kernels(layer, batch))
+        layer, passed = network.layers[number], _passed_bytes(network, number, numbers, batch)
+        yield from ((layer, kernel) for kernel in forward_kernels(layer, batch, passed))
+
+
+def _passed_bytes(network: Network, number: int, numbers: range, batch: ImageBatch) -> float:
+    """Bytes of a layer's output that only the next layer reads: a ReLU needs its own output for its gradient."""
+    if number + 1 not in numbers or network.readers[number] != 1:
+        return 0.0
+    following = network.layers[number + 1]
+    only = following.kind == "relu" and following.inputs == (number,)
+    return batch.bytes_of(network.layers[number].output.elements) if only else 0.0
 
 
 def backward_order(

@@ -33,6 +33,7 @@ from simulator.operators import (
     Interaction,
     Marker,
     Work,
+    scaled,
     touched_bytes,
 )
 from simulator.program import IntArray, Program, Stream
@@ -184,7 +185,9 @@ class Recorder(PassBuilder):
     def _scaled(self, work: Work) -> Work:
         """The work as the framework's kernels do it."""
         factor = self._elementwise if isinstance(work, Elementwise) else self._interaction
-        if isinstance(work, Elementwise | Interaction) and factor != 1.0:
+        if isinstance(work, Elementwise) and factor != 1.0:
+            return scaled(work, factor)
+        if isinstance(work, Interaction) and factor != 1.0:
             return replace(work, read_bytes=factor * work.read_bytes, write_bytes=factor * work.write_bytes)
         if isinstance(work, EmbeddingLookup | EmbeddingUpdate):
             return replace(work, factor=self._embedding)

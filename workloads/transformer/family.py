@@ -9,14 +9,20 @@ from workloads.family import Headline
 from workloads.graph.memory import MemoryUse
 from workloads.transformer.iteration import iteration_graph
 from workloads.transformer.memory import memory_per_rank
+from workloads.transformer.repeated import RepeatedLayers
 from workloads.transformer.settings import TransformerSettings
 
 
 @dataclass(frozen=True, slots=True)
 class TransformerWorkload:
-    """A transformer that trains on all ranks."""
+    """A transformer that trains on all ranks.
+
+    Attributes:
+        again: layers that a transformation of the graph repeats; None: it has none.
+    """
 
     settings: TransformerSettings
+    again: RepeatedLayers | None = None
 
     def graph(self) -> TaskGraph:
         """The task graph of one iteration."""
@@ -24,7 +30,13 @@ class TransformerWorkload:
 
     def memory(self) -> MemoryUse:
         """Bytes that every rank keeps, see `workloads.transformer.memory`."""
-        return memory_per_rank(self.settings)
+        return memory_per_rank(self.settings, self.again)
+
+    def memory_note(self) -> str | None:
+        """Effect of tasks that run again on memory that is left out; None: none is."""
+        if self.again is None or not self.again.partly:
+            return None
+        return "memory counts tasks that run again only where they are all of a layer, or attention of all layers"
 
     @property
     def headline(self) -> Headline:

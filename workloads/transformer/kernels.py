@@ -89,8 +89,26 @@ class ElementwiseChain:
     def kernels(self, settings: TransformerSettings) -> Iterator[Counted]:
         """The kernels, as the job has them."""
         size = self.elements * settings.element_bytes
-        for read, write in (self.fused,) if settings.compiled else self.eager:
-            yield 1, Elementwise(read * size, write * size)
+        if settings.compiled:
+            yield 1, Elementwise(self.fused[0] * size, self.fused[1] * size)
+            return
+        for (read, write), passed in zip(self.eager, self._passed(), strict=True):
+            reads, only = (size * part for part in passed)
+            yield 1, Elementwise(read * size, write * size, next_read_bytes=reads, next_only_bytes=only)
+
+    def _passed(self) -> Iterator[Accesses]:
+        """Accesses that one kernel spares, at each kernel: reads of the next one, and writes that only that reads.
+
+        They are those that the one kernel of a compiler does not have, in proportion to what could be spared.
+        """
+        reads, writes = ([own[side] for own in self.eager] for side in (0, 1))
+        later, earlier = sum(reads[1:]), sum(writes[:-1])
+        for read, write in zip(reads[1:], writes[:-1], strict=True):
+            yield (
+                read / later * min(sum(reads) - self.fused[0], later) if later else 0.0,
+                write / earlier * min(sum(writes) - self.fused[1], earlier) if earlier else 0.0,
+            )
+        yield 0.0, 0.0
 
 
 RMS_FORWARD: tuple[Accesses, ...] = ((1, 2), (2, 2), (2, 0), (2, 2), (2, 1), (1, 1))

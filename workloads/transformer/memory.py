@@ -13,6 +13,8 @@ does not repeat and the output of attention. A pipeline's stage keeps the activa
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from simulator.operators import FloatArray
@@ -21,6 +23,7 @@ from workloads.graph.memory import MemoryUse, Tier
 from workloads.graph.optimizers import DENSE_STATE
 from workloads.graph.pipeline_schedule import in_flight
 from workloads.transformer.parts import NetworkPart, parts_of, stage_parts
+from workloads.transformer.repeated import RepeatedLayers, layers_in
 from workloads.transformer.settings import TransformerSettings
 
 MASK_BYTES = 1
@@ -31,10 +34,18 @@ LOSS_BYTES = 12
 gradient of these, and the gradient of the outputs (PyTorch's ``nll_loss_backward`` and ``_log_softmax_backward``)."""
 
 
-def memory_per_rank(settings: TransformerSettings) -> MemoryUse:
-    """Bytes that every rank keeps."""
+def memory_per_rank(settings: TransformerSettings, again: RepeatedLayers | None = None) -> MemoryUse:
+    """Bytes that every rank keeps.
+
+    Args:
+        again: layers that a transformation repeats, beside those that the settings repeat.
+    """
     sizes = settings.sizes
     stages = stage_parts(settings)
+    if again is not None:
+        stages = [[_repeating(part, again, settings) for part in parts] for parts in stages]
+        if again.scores and settings.recompute == "none":
+            settings = replace(settings, recompute="selective")
     items: dict[str, FloatArray] = {}
     for number, parts in enumerate(stages):
         for name, size in _stage_items(settings, number, parts).items():
@@ -42,6 +53,13 @@ def memory_per_rank(settings: TransformerSettings) -> MemoryUse:
             held[sizes.stage(number)] = size
     tiers: dict[Tier, dict[str, FloatArray]] = {"hbm": items, "ddr": {}, "ssd": {}}
     return MemoryUse(tiers)
+
+
+def _repeating(part: NetworkPart, again: RepeatedLayers, settings: TransformerSettings) -> NetworkPart:
+    """A part with the layers that a transformation repeats."""
+    own = layers_in(part.name, settings.model.layers)
+    repeated = sum(number in again.whole or settings.repeats(number) for number in own)
+    return replace(part, repeated=repeated)
 
 
 def _stage_items(settings: TransformerSettings, number: int, parts: list[NetworkPart]) -> dict[str, float]:

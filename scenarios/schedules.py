@@ -1,0 +1,86 @@
+"""Transformations that a scenario asks for: reading them, and the task graph after them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from inputs.keys import KeyPath, key_text
+from inputs.validate import validate
+from inputs.yaml_lines import Document
+from scenarios.located import located
+from scenarios.resolved import ResolvedScenario
+from simulator.lowering import Machine
+from simulator.program import TaskGraph
+from simulator.transform.sequence import Applied, Step, applied
+from simulator.transform.transformation import TRANSFORMATIONS, Groups
+from workloads.family import RepeatingWorkload, Workload
+
+TRANSFORM: KeyPath = ("transform",)
+
+UNCHANGED_MEMORY = "memory is that of a job without recompute: this kind of workload does not say what a task keeps"
+
+
+def read_steps(document: Document, given: Sequence[Mapping[str, Any]] | None) -> tuple[Step, ...]:
+    """The transformations of a scenario, in order; a text in place of a mapping is its pattern of tasks.
+
+    Raises:
+        InputError: an item has not one key, there is no such transformation, or its keys are wrong.
+    """
+    return tuple(_step(document, (*TRANSFORM, number), item) for number, item in enumerate(given or ()))
+
+
+def _step(document: Document, path: KeyPath, item: Mapping[str, Any]) -> Step:
+    if len(item) != 1:
+        expected = f"one of {', '.join(TRANSFORMATIONS.names())}, e.g. {{fuse: \"layer_*\"}}"
+        raise document.error(path, "a transformation has one name", given=dict(item), expected=expected)
+    ((name, keys),) = item.items()
+    with located(document, path):
+        kind = TRANSFORMATIONS.get(name, key=key_text((name,)))
+    if isinstance(keys, str):
+        document = document.replaced((*path, name), {"tasks": keys})
+    return Step(name, validate(kind, document, prefix=(*path, name)))
+
+
+def written(steps: Sequence[Step]) -> tuple[dict[str, Any], ...] | None:
+    """Transformations as a scenario has them, with all defaults; None without any."""
+    return tuple({s.name: s.transformation.model_dump(mode="json", exclude_none=True) for s in [step]} for step in steps) or None
+
+
+def transformed(resolved: ResolvedScenario, graph: TaskGraph, machine: Machine) -> tuple[TaskGraph, tuple[Applied, ...]]:
+    """The task graph of a scenario after its transformations, and the changes of each.
+
+    Raises:
+        InputError: one cannot be applied to the graph; the error names its line.
+    """
+    given = resolved.scenario.transform
+    if not given:
+        return graph, ()
+    with located(resolved.document):
+        return applied(graph, _steps_of(given), groups_of(machine), key_text(TRANSFORM))
+
+
+def tasks_again(applied_steps: Sequence[Applied]) -> frozenset[str]:
+    """Names of the tasks that run again."""
+    return frozenset(name for each in applied_steps for names in each.changed.again.values() for name in names)
+
+
+def schedule_notes(workload: Workload, applied_steps: Sequence[Applied]) -> Iterator[str]:
+    """Effects of transformations that results leave out."""
+    yield from dict.fromkeys(note for each in applied_steps for note in each.changed.notes)
+    if tasks_again(applied_steps):
+        note = workload.memory_note() if isinstance(workload, RepeatingWorkload) else UNCHANGED_MEMORY
+        if note is not None:
+            yield note
+
+
+def _steps_of(given: Sequence[Mapping[str, Any]]) -> list[Step]:
+    return [Step(name, TRANSFORMATIONS.get(name).model_validate(keys)) for item in given for name, keys in item.items()]
+
+
+def groups_of(machine: Machine) -> Groups:
+    """Groups of ranks that a machine has: all, those of a node, and those that reach each other by NVLink."""
+    topology = machine.topology
+    return {"world": np.zeros_like(topology.node_of), "node": topology.node_of, "domain": topology.domain_of}

@@ -2,8 +2,8 @@
 
 The copies of the tasks that match run before the first task that ``before`` matches. Where both patterns have a star
 that is not at their start, names with the same text for it belong together: ``layer_*_forward_*`` before
-``layer_*_backward_*`` repeats each layer on its own. A copy waits for its original, for the copies of what that waited for, and for a launch of its
-own; collectives run again too.
+``layer_*_backward_*`` repeats each layer on its own. A copy waits for all originals, for the copies of tasks that its own waited for, and for a launch
+of its own; collectives run again too.
 
 Law: the work is that of before, and once more that of the tasks that match with their launches; all order stays.
 """
@@ -99,28 +99,34 @@ class _Repeater:
     program: EditableProgram
     kernels: int = 0
     _launches: Launches = field(init=False)
+    _place: dict[EditableTask, int] = field(init=False)
     _before: dict[EditableTask, list[EditableTask]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._launches = Launches(self.program)
+        self._place = {task: number for number, task in enumerate(self.program.tasks)}
 
     def repeat(self, tasks: Sequence[EditableTask], first: EditableTask) -> None:
         """Let tasks run again before another."""
         copies = {task: task.copy(f"{task.name}{AGAIN}") for task in tasks}
         launches = self._launched_again(tasks)
+        last = {task.stream: task for task in tasks}
         for task, copy in copies.items():
             own = self._launches.of(task)
             waits = [copies[other] for other, lag in task.after if not lag and other in copies]
             waits += [launches[own]] if own in launches else []
             copy.after = [(other, 0) for other in (*waits, task)]
+            for other in last.values():
+                copy.wait_for(other)
             first.wait_for(copy)
             self.kernels += kernels_of(task.work)
-        host = self._launches.of(first)
-        if host is None:
-            self._before.setdefault(first, []).extend(launches.values())
-        else:
-            self._before.setdefault(host, []).extend(launches.values())
+        self._before.setdefault(self._host_place(first, tasks), []).extend(launches.values())
         self._before.setdefault(first, []).extend(copies.values())
+
+    def _host_place(self, first: EditableTask, tasks: Sequence[EditableTask]) -> EditableTask:
+        """The launch of the task before which others run again, if it is behind all of them; else the task itself."""
+        host = self._launches.of(first)
+        return host if host is not None and self._place[host] > max(self._place[task] for task in tasks) else first
 
     def finish(self) -> None:
         """Put the copies into the program."""

@@ -25,6 +25,7 @@ from simulator.operators import CollectiveCall, Gemm, HostWork, KernelSeries, Wo
 from simulator.operators import DenseOptimizer, Elementwise
 from simulator.program import Program, TaskGraph
 from simulator.transform.editable import EditableProgram, editable, rebuilt
+from simulator.transform.pattern import Pattern
 from simulator.transform.sequence import Applied, Step, applied
 from simulator.transform.transformation import TRANSFORMATIONS
 
@@ -136,24 +137,36 @@ def earlier(program: Program) -> list[int]:
     return found
 
 
+def became(before: Program, after: Program) -> dict[str, str]:
+    """The task that each became: itself, or the one before it on its stream that stays, which it is fused with."""
+    found, last = {}, {}
+    staying = set(after.names)
+    for name, stream in zip(before.names, before.stream_of.tolist(), strict=True):
+        last[stream] = name if name in staying else last[stream]
+        found[name] = last[stream]
+    return found
+
+
 def lost_order(before: Program, after: Program) -> list[tuple[str, str]]:
-    """Pairs of tasks of both programs of which only the first program has the order."""
+    """Pairs of tasks of which only the first program has the order."""
     place = {name: number for number, name in enumerate(after.names)}
-    staying = [name for name in before.names if name in place]
+    image = [place[new] for new in became(before, after).values()]
     one, other = earlier(before), earlier(after)
-    number = {name: task for task, name in enumerate(before.names)}
     lost = []
-    for iteration in range(ITERATIONS):
-        for name in staying:
-            had = one[iteration * before.task_count + number[name]]
-            has = other[iteration * after.task_count + place[name]]
-            for past in range(iteration + 1):
-                for first in staying:
-                    if had >> (past * before.task_count + number[first]) & 1 and not (
-                        has >> (past * after.task_count + place[first]) & 1
-                    ):
-                        lost.append((first, name))
+    for task, had in enumerate(one):
+        iteration, number = divmod(task, before.task_count)
+        for first in range(task):
+            past, earlier_task = divmod(first, before.task_count)
+            now, then = iteration * after.task_count + image[number], past * after.task_count + image[earlier_task]
+            if had >> first & 1 and now != then and not other[now] >> then & 1:
+                lost.append((before.names[earlier_task], before.names[number]))
     return lost
+
+
+def is_earlier(program: Program, one: str, other: str) -> bool:
+    """Whether a task is before another one of the same iteration."""
+    bits = earlier(program)[program.names.index(other)]
+    return bool(bits >> program.names.index(one) & 1)
 
 
 # Laws
@@ -178,6 +191,10 @@ def check_decompose(found: Case) -> None:
     parts = 2 if found.keys["into"] == "halves" else found.keys["into"]
     calls = [sum(isinstance(w, CollectiveCall) for p in g.programs for w in p.work) for g in (before, after)]
     assert calls[1] == calls[0] + (parts - 1) * found.done.changed.counts["collectives"]
+    for program in after.programs:
+        for name in program.names:
+            whole = name.rpartition("_part_")[0] or name.removesuffix("_reduce_scatter")
+            assert whole == name or is_earlier(program, name, whole)
 
 
 def check_recompute(found: Case) -> None:
@@ -191,7 +208,12 @@ def check_recompute(found: Case) -> None:
             if (p.name, n) in again
         )
         assert same(total(after, amount), total(before, amount) + more)
-    assert {name for _, name in again} <= {n.removesuffix("_again") for p in after.programs for n in p.names}
+    needed = Pattern(found.keys["before"])
+    for program in after.programs:
+        for name in found.done.changed.again[program.name]:
+            copy = f"{name}_again"
+            assert is_earlier(program, name, copy)
+            assert any(is_earlier(program, copy, user) for user in program.names if needed.fits(user) and user != copy)
 
 
 def check_move(found: Case) -> None:

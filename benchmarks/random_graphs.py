@@ -92,12 +92,12 @@ def _program(
             for number, step in enumerate(shared):
                 if (step.layer, step.section) != (layer, section):
                     continue
-                task = f"layer_{layer}_{section}_sum_{number}"
-                launch = builder.task(f"launch_{task}", HOST, HostWork(1, 1e-6, collectives=1), section=section)
+                summed = f"layer_{layer}_{section}_sum_{number}"
+                launch = builder.task(f"launch_{summed}", HOST, HostWork(1, 1e-6, collectives=1), section=section)
                 after = [launch, *last.values()]
-                tasks.append(builder.task(task, COMM, step.call, after=after, section=section))
+                tasks.append(builder.task(summed, COMM, step.call, after=after, section=section))
                 if choices.integer(0, 1):
-                    tasks.append(builder.task(f"wait_{task}", DEFAULT, Marker(), after=[tasks[-1]], section=section))
+                    tasks.append(builder.task(f"wait_{summed}", DEFAULT, Marker(), after=[tasks[-1]], section=section))
     for task in tasks[1:]:
         if choices.integer(0, 7) == 0:
             builder.depend(task, _one_of(choices, tasks), lag=choices.integer(1, 2))
@@ -123,16 +123,20 @@ def _work(choices: ChoiceSource) -> Operator:
     if kind < 7:
         return _gemm(choices)
     if kind < 9:
-        kernels: list[tuple[int, Kernel]] = []
-        for _ in range(choices.integer(1, 5)):
-            kernels.append((choices.integer(1, 2), _elementwise(choices) if choices.integer(0, 2) else _gemm(choices)))
-        return KernelSeries("series", tuple(kernels))
+        count = choices.integer(1, 5)
+        return KernelSeries("series", tuple((choices.integer(1, 2), _small_kernel(choices)) for _ in range(count)))
     return DenseOptimizer(1e6, 2e7)
+
+
+def _small_kernel(choices: ChoiceSource) -> Kernel:
+    return _elementwise(choices) if choices.integer(0, 2) else _gemm(choices)
 
 
 def _elementwise(choices: ChoiceSource) -> Elementwise:
     size, passed = _one_of(choices, SIZES), choices.integer(0, 1)
-    return Elementwise(2 * size, size, next_read_bytes=passed * size, next_only_bytes=passed * size * choices.integer(0, 1))
+    return Elementwise(
+        2 * size, size, next_read_bytes=passed * size, next_only_bytes=passed * size * choices.integer(0, 1)
+    )
 
 
 def _gemm(choices: ChoiceSource) -> Gemm:
@@ -157,5 +161,10 @@ def draw_steps(choices: ChoiceSource, kind: str, graph: TaskGraph) -> Mapping[st
     if kind == "shard":
         keys |= {"over": _one_of(choices, ("world", "node")), "join": _one_of(choices, ("all_gather", "all_reduce"))}
     if kind == "recompute":
-        keys |= {"before": _one_of(choices, ("*backward*", "layer_*_backward_*")), "tasks": _one_of(choices, patterns[:4])}
+        keys |= {
+            "before": _one_of(
+                choices, ("*backward*", "layer_*_backward_*", f"layer_*_backward_{choices.integer(0, 2)}")
+            ),
+            "tasks": _one_of(choices, patterns[:4]),
+        }
     return keys

@@ -8,8 +8,10 @@ from typing import Annotated, Any
 
 from pydantic import Field, create_model
 
+from inputs.model import Strict
 from scenarios.family import FAMILIES
 from scenarios.types import PRECISION, WORKLOAD, Scenario
+from simulator.transform.transformation import TRANSFORMATIONS
 from workloads.graph.choices import Precision
 
 
@@ -17,7 +19,11 @@ def scenario_of_every_kind() -> type[Scenario]:
     """`Scenario` with the union of all families' sections, chosen by ``kind``, and of their precisions."""
     sections = [_type_of(family.scenario, "workload") for _, family in FAMILIES.items()]
     precisions = dict.fromkeys(_type_of(family.scenario, "precision") for _, family in FAMILIES.items())
+    steps: dict[str, Any] = {name: (kind | str | None, None) for name, kind in TRANSFORMATIONS.items()}
+    step: type[Strict] = create_model("TransformStep", __base__=Strict, __doc__="One of the transformations.", **steps)
+    transform = Scenario.model_fields["transform"]
     fields: dict[str, Any] = {
+        "transform": (tuple[step, ...] | None, Field(None, description=transform.description)),
         "workload": (_by_kind(sections), Field(description=WORKLOAD)),
         "precision": (reduce(or_, precisions), Field(default_factory=Precision, description=PRECISION)),
     }

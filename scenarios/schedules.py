@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from inputs.keys import KeyPath, key_text
+from inputs.quantities import format_quantity
 from inputs.validate import validate
 from inputs.yaml_lines import Document
 from scenarios.located import located
@@ -34,7 +35,7 @@ def read_steps(document: Document, given: Sequence[Mapping[str, Any]] | None) ->
 
 def _step(document: Document, path: KeyPath, item: Mapping[str, Any]) -> Step:
     if len(item) != 1:
-        expected = f"one of {', '.join(TRANSFORMATIONS.names())}, e.g. {{fuse: \"layer_*\"}}"
+        expected = f'one of {", ".join(TRANSFORMATIONS.names())}, e.g. {{fuse: "layer_*"}}'
         raise document.error(path, "a transformation has one name", given=dict(item), expected=expected)
     ((name, keys),) = item.items()
     with located(document, path):
@@ -46,10 +47,15 @@ def _step(document: Document, path: KeyPath, item: Mapping[str, Any]) -> Step:
 
 def written(steps: Sequence[Step]) -> tuple[dict[str, Any], ...] | None:
     """Transformations as a scenario has them, with all defaults; None without any."""
-    return tuple({s.name: s.transformation.model_dump(mode="json", exclude_none=True) for s in [step]} for step in steps) or None
+    return (
+        tuple({s.name: s.transformation.model_dump(mode="json", exclude_none=True) for s in [step]} for step in steps)
+        or None
+    )
 
 
-def transformed(resolved: ResolvedScenario, graph: TaskGraph, machine: Machine) -> tuple[TaskGraph, tuple[Applied, ...]]:
+def transformed(
+    resolved: ResolvedScenario, graph: TaskGraph, machine: Machine
+) -> tuple[TaskGraph, tuple[Applied, ...]]:
     """The task graph of a scenario after its transformations, and the changes of each.
 
     Raises:
@@ -63,17 +69,34 @@ def transformed(resolved: ResolvedScenario, graph: TaskGraph, machine: Machine) 
 
 
 def tasks_again(applied_steps: Sequence[Applied]) -> frozenset[str]:
-    """Names of the tasks that run again."""
-    return frozenset(name for each in applied_steps for names in each.changed.again.values() for name in names)
+    """Names of the tasks that run again just before they are needed, so that their results are not kept."""
+    changes = [each.changed for each in applied_steps if each.changed.apart]
+    return frozenset(name for changed in changes for names in changed.again.values() for name in names)
 
 
 def schedule_notes(workload: Workload, applied_steps: Sequence[Applied]) -> Iterator[str]:
     """Effects of transformations that results leave out."""
     yield from dict.fromkeys(note for each in applied_steps for note in each.changed.notes)
-    if tasks_again(applied_steps):
+    if any(each.changed.again for each in applied_steps):
         note = workload.memory_note() if isinstance(workload, RepeatingWorkload) else UNCHANGED_MEMORY
         if note is not None:
             yield note
+
+
+def schedule_rows(applied_steps: Sequence[Applied]) -> list[dict[str, Any]]:
+    """The transformations with their changes, for ``summary.json``."""
+    return [each.to_dict() for each in applied_steps]
+
+
+def schedule_words(row: Mapping[str, Any]) -> str:
+    """The changes of a transformation of `schedule_rows` in words."""
+    counts = {key: value for key, value in row.items() if key not in ("transformation", "tasks") and value}
+    return f"{row['tasks']}: {', '.join(_count_words(*count) for count in counts.items()) or 'nothing to save'}"
+
+
+def _count_words(key: str, value: float) -> str:
+    words = key.replace("_", " ")
+    return f"{value:,.0f} {words}" if not key.startswith("bytes_") else f"{format_quantity(value, 'bytes')} {words[6:]}"
 
 
 def _steps_of(given: Sequence[Mapping[str, Any]]) -> list[Step]:

@@ -9,6 +9,7 @@ from scenarios.family import TimedJob, family_of
 from scenarios.levers import Levers
 from scenarios.prepare import Prepared
 from scenarios.resolved import ResolvedScenario
+from scenarios.schedules import schedule_rows
 from scenarios.types import DEFAULT_KIND
 from scenarios.uncertainty.interval import Interval
 from simulator.analysis import Analysis, Bound, summarise
@@ -54,7 +55,7 @@ def summary_of(
         "levers": None if levers is None else levers.to_dict(),
         **prepared.job.summary_sections(),
         **_timed_sections(prepared, interval),
-        **({} if not prepared.applied else {"transform": [each.to_dict() for each in prepared.applied]}),
+        **({} if not prepared.applied else {"transform": schedule_rows(prepared.applied)}),
         **({} if price is None else {"cost": price}),
     }
 

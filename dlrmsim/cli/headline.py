@@ -21,6 +21,7 @@ from inputs.quantities import format_quantity
 from reports.interval_words import given_in_words, rate_span, time_span, widest_in_words
 from reports.numbers import counted, memory_named, singular, usd
 from reports.text_table import TextTable
+from scenarios.schedules import schedule_words
 from scenarios.summary import DEFAULT_RANK_NAME, DEFAULT_UNIT, interval_keys, price_key
 from simulator.analysis import rate_key
 
@@ -169,6 +170,8 @@ def _run_rows(summary: Mapping[str, Any]) -> Iterator[Row]:
     imbalance = f"imbalance {summary['imbalance']:.2f}: max / mean computation"
     yield ("slowest rank", str(summary["ranks"]["slowest"]), imbalance)
     yield from _memory_rows(summary)
+    for row in summary.get("transform", ()):
+        yield (row["transformation"], "", schedule_words(row))
 
 
 def _bound_row(bound: Mapping[str, Any]) -> Row:

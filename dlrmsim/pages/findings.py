@@ -12,6 +12,7 @@ from scenarios.block_times import BLOCKS_KEY, BlockTimes
 from scenarios.capacity import MemoryReport
 from scenarios.family import family_of
 from scenarios.runner import Outcome
+from scenarios.schedules import schedule_rows, schedule_words
 from scenarios.summary import SERVING_KEY, price_key
 from workloads.graph.memory import TIERS
 
@@ -47,6 +48,9 @@ def _job(outcome: Outcome) -> JobFacts:
     unit = outcome.prepared.workload.headline.unit
     facts = {"Framework": resolved.framework.title, **family_of(resolved).facts(resolved)}
     facts.setdefault("Placement", resolved.scenario.placement)  # a family may show it in a place of its own
+    steps = schedule_rows(outcome.prepared.applied)
+    if steps:
+        facts["Schedule"] = "; ".join(f"{row['transformation']} {schedule_words(row)}" for row in steps)
     if resolved.scenario.cost is not None:
         facts["Price"] = hourly(resolved.scenario.cost.gpu_hour_usd, resolved.cluster.node.rank_name)
     return JobFacts(

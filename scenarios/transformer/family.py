@@ -69,7 +69,9 @@ class PlacedTransformer:
         }
 
     def summary_sections(self) -> Mapping[str, Any]:
-        """The same, and kernels by block."""
+        """The same, and kernels by block, unless the graph is transformed."""
+        if self.resolved.scenario.transform:  # kernels of blocks are others then
+            return self.estimate_sections()
         found = blocks_of(self.workload.settings, self.machine.compute)
         return {**self.estimate_sections(), BLOCKS_KEY: [asdict(block) for block in found]}
 

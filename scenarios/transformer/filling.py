@@ -158,6 +158,7 @@ def settings_of(
         iteration_s=framework.seconds("iteration_s"),
         optimizer_kernels=framework.optimizer_kernels.value,
         reserve_bytes=framework.reserve_bytes.value,
+        layers_apart=bool(scenario.transform),
     )
 
 

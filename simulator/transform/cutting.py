@@ -22,6 +22,15 @@ from simulator.operators import (
     scaled,
 )
 
+_AMOUNTS: dict[type, tuple[str, ...]] = {
+    Interaction: ("flops", "read_bytes", "write_bytes"),
+    DenseOptimizer: ("parameters", "traffic_bytes"),
+    Copy: ("bytes",),
+    CollectiveCall: ("bytes",),
+    Measured: ("seconds",),
+}
+"""Amounts of an operator that are divided."""
+
 
 def part_of(work: Work, parts: int) -> Work | None:
     """One of equal parts; None where the work cannot be cut so.
@@ -36,14 +45,8 @@ def part_of(work: Work, parts: int) -> Work | None:
         return _kernel_part(work, parts)
     if isinstance(work, Convolution):
         return None if work.images % parts else replace(work, images=work.images // parts)
-    if isinstance(work, Interaction):
-        amounts = (work.flops / parts, work.read_bytes / parts, work.write_bytes / parts)
-        return Interaction(*amounts, work.precision)
-    if isinstance(work, DenseOptimizer):
-        return DenseOptimizer(work.parameters / parts, work.traffic_bytes / parts)
-    if isinstance(work, Copy | CollectiveCall):
-        return replace(work, bytes=work.bytes / parts)
-    return replace(work, seconds=work.seconds / parts) if isinstance(work, Measured) else None
+    names = next((names for kind, names in _AMOUNTS.items() if isinstance(work, kind)), ())
+    return replace(work, **{name: getattr(work, name) / parts for name in names}) if names else None
 
 
 def _kernel_part(kernel: Kernel, parts: int) -> Kernel | None:

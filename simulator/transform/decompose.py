@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Annotated, ClassVar, Literal, TypeAlias
 
 from pydantic import Field
@@ -151,7 +152,9 @@ class _Cutter:
             self.kernels += not known
             pairs = zip(cut, parts, strict=True) if self.beside == "producers" else zip(parts, cut, strict=True)
             for waiting, on in pairs:
-                waiting.after = [(other, lag) for other, lag in waiting.after if (other, lag) != (_whole(on, parts, cut), 0)]
+                waiting.after = [
+                    (other, lag) for other, lag in waiting.after if (other, lag) != (_whole(on, parts, cut), 0)
+                ]
                 waiting.wait_for(on)
 
     def finish(self) -> None:
@@ -173,11 +176,13 @@ class _Cutter:
         if work is None:
             raise TypeError(f"{task.name} cannot be cut")
         is_call = isinstance(work, CollectiveCall)
-        self._launch_more(task, (parts - 1) * (1 if is_call else kernels_of(task.work)), collectives=(parts - 1) * is_call)
+        self._launch_more(
+            task, (parts - 1) * (1 if is_call else kernels_of(task.work)), collectives=(parts - 1) * is_call
+        )
         task.work = work
         found = [task.copy(f"{task.name}_part_{number}") for number in range(parts - 1)]
         found.append(task)
-        for before, after in zip(found, found[1:], strict=False):
+        for before, after in pairwise(found):
             after.wait_for(before)
         self._parts[task] = found
         return found

@@ -136,7 +136,6 @@ def rebuilt(graph: TaskGraph, programs: Iterable[EditableProgram], changed: Coll
 
 
 def stream_pairs(tasks: Sequence[EditableTask]) -> Iterator[tuple[EditableTask, EditableTask, int]]:
-    """Neighbours on an in-order stream with the lag of their order: the last task of an iteration is before the first
-    of the next."""
+    """Neighbours on an in-order stream, with the lag of their order: the last one is before the next first one."""
     for place, task in enumerate(tasks):
         yield tasks[place - 1], task, int(place == 0)

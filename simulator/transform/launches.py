@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from simulator.operators import Category, HostWork, KernelSeries, Marker, Work, category_of
+from simulator.operators import Category, CollectiveCall, HostWork, KernelSeries, Marker, Work, category_of
 from simulator.transform.editable import EditableProgram, EditableTask
 
 
@@ -17,22 +17,35 @@ def kernels_of(work: Work) -> int:
 
 
 class Launches:
-    """The host task that launches each task: one that it waits for, else that of the task before it on its stream."""
+    """The host task that launches each task.
+
+    It is one that the task waits for, perhaps through collectives; else that of the task before it on its stream.
+    """
 
     def __init__(self, program: EditableProgram) -> None:
         """Find the host task of every task on an in-order stream, and of those elsewhere that wait for one."""
         self._of: dict[EditableTask, EditableTask] = {}
         self._launched: dict[EditableTask, list[EditableTask]] = {}
+        self._known: dict[EditableTask, EditableTask | None] = {}
         for stream, tasks in program.by_stream().items():
             last: EditableTask | None = None
             for task in tasks:
                 if isinstance(task.work, HostWork):
                     continue
-                own = next((other for other, lag in reversed(task.after) if not lag and launches(other)), None)
-                last = own or (last if program.is_in_order(stream) else None)
+                last = self._waited_for(task) or (last if program.is_in_order(stream) else None)
                 if last is not None:
                     self._of[task] = last
                     self._launched.setdefault(last, []).append(task)
+
+    def _waited_for(self, task: EditableTask) -> EditableTask | None:
+        """The host task that a task waits for, or one that launches kernels behind collectives that it waits for."""
+        if task not in self._known:
+            waits = [other for other, lag in reversed(task.after) if not lag]
+            found = next((other for other in waits if launches(other)), None)
+            calls = (self._waited_for(other) for other in waits if isinstance(other.work, CollectiveCall))
+            behind = (host for host in calls if isinstance(host, EditableTask) and launches_kernels(host))
+            self._known[task] = found or next(behind, None)
+        return self._known[task]
 
     def of(self, task: EditableTask) -> EditableTask | None:
         """The host task that launches a task; None: nothing does."""
@@ -52,6 +65,11 @@ class Launches:
 def launches(task: EditableTask) -> bool:
     """Whether a task launches something."""
     return isinstance(task.work, HostWork) and task.work.launches > 0
+
+
+def launches_kernels(task: EditableTask) -> bool:
+    """Whether a task launches kernels and no collective."""
+    return isinstance(task.work, HostWork) and task.work.launches > 0 and not task.work.collectives
 
 
 def with_launches(work: HostWork, number: float, collectives: float = 0.0) -> HostWork:

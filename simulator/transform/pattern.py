@@ -28,9 +28,7 @@ class Pattern:
         """Whether the whole name fits."""
         return self._compiled.fullmatch(name) is not None
 
-    def first_star(self, name: str) -> str | None:
-        """Text of a name that stands for the first star, empty without one; None where the name does not fit."""
+    def texts(self, name: str) -> tuple[str, ...] | None:
+        """Text of a name that stands for each star; None where the name does not fit."""
         found = self._compiled.fullmatch(name)
-        if found is None:
-            return None
-        return found[1] if self._compiled.groups else ""
+        return None if found is None else found.groups()

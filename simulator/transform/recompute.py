@@ -1,9 +1,9 @@
 """``recompute``: tasks of the forward pass run again before the backward pass needs their results.
 
-The copies of the tasks that match run before the first task that ``before`` matches. Where both patterns have a star
-that is not at their start, names with the same text for it belong together: ``layer_*_forward_*`` before
-``layer_*_backward_*`` repeats each layer on its own. A copy waits for all originals, for the copies of tasks that its own waited for, and for a launch
-of its own; collectives run again too.
+The copy of a task runs before the next task that ``before`` matches. Where neither pattern starts with a star, names
+belong together whose text for the first star is the same, and for the second one where both have two: tasks
+``layer_*_forward_*`` before ``layer_*_backward_elementwise`` repeat each layer on its own. A copy waits for all
+originals, for the copies of tasks that its own waited for, and for a launch of its own; collectives run again too.
 
 Law: the work is that of before, and once more that of the tasks that match with their launches; all order stays.
 """
@@ -16,12 +16,13 @@ from typing import ClassVar
 
 from pydantic import Field
 
+from inputs.errors import InputError
 from simulator.operators import Category, HostWork, category_of
 from simulator.program import TaskGraph
 from simulator.transform.editable import EditableProgram, EditableTask, editable, rebuilt
 from simulator.transform.launches import Launches, kernels_of, with_launches
 from simulator.transform.pattern import Pattern
-from simulator.transform.transformation import TRANSFORMATIONS, Changed, Groups, Transformation, no_match
+from simulator.transform.transformation import TRANSFORMATIONS, Changed, Groups, Transformation
 
 AGAIN = "_again"
 """End of the names of copies."""
@@ -37,7 +38,7 @@ class Recompute(Transformation):
 
     section: str | None = Field("*forward", min_length=1, description="pattern of the sections that they are in")
     before: str = Field(
-        "*backward*", min_length=1, description="pattern of the tasks before the first of which they run again"
+        "*backward*", min_length=1, description="pattern of tasks; each runs again before the next one that fits"
     )
 
     def apply(self, graph: TaskGraph, groups: Groups) -> Changed:  # noqa: ARG002 - an interface
@@ -46,43 +47,47 @@ class Recompute(Transformation):
         meant = self.matched(programs)
         pairs = [list(self._pairs(p, m)) for p, m in zip(programs, meant, strict=True)]
         if not any(pairs):
-            names = dict.fromkeys(task.name for program in programs for task in program.tasks)
-            expected = "a pattern of names of tasks behind the tasks that run again; its first star stands for the same text as theirs"
-            raise no_match("no task that needs them matches", "before", self.before, names, expected)
+            expected = "names of tasks behind those that run again, with the same text for their stars"
+            raise InputError("no task that needs them matches", key="before", given=self.before, expected=expected)
         repeaters = [_Repeater(program) for program in programs]
         for repeater, of_program in zip(repeaters, pairs, strict=True):
             for first, tasks in of_program:
                 repeater.repeat(tasks, first)
             repeater.finish()
         changed = [number for number, of_program in enumerate(pairs) if of_program]
-        again = {p.name: [task.name for _, tasks in own for task in tasks] for p, own in zip(programs, pairs, strict=True)}
+        again = {
+            p.name: [task.name for _, tasks in own for task in tasks] for p, own in zip(programs, pairs, strict=True)
+        }
         counts = {
             "tasks_again": float(sum(map(len, again.values()))),
             "kernels_again": float(sum(repeater.kernels for repeater in repeaters)),
         }
-        return Changed(rebuilt(graph, programs, changed), counts, again)
+        return Changed(rebuilt(graph, programs, changed), counts, again, apart=self.bound_stars > 0)
+
+    @property
+    def bound_stars(self) -> int:
+        """Number of first stars that stand for the same text in both patterns."""
+        patterns = Pattern(self.tasks), Pattern(self.before)
+        started = any(pattern.text.startswith("*") for pattern in patterns)
+        return 0 if started else min(pattern.stars for pattern in patterns)
 
     def _pairs(
         self, program: EditableProgram, meant: Sequence[EditableTask]
     ) -> Iterator[tuple[EditableTask, list[EditableTask]]]:
         """The first task that needs results, and the tasks that run again before it."""
-        tasks, before = Pattern(self.tasks), Pattern(self.before)
-        bound = all(pattern.stars and not pattern.text.startswith("*") for pattern in (tasks, before))
-        place = {task: number for number, task in enumerate(program.tasks)}
-        groups: dict[str, list[EditableTask]] = {}
-        for task in meant:
-            if category_of(task.work) in REPEATED:
-                groups.setdefault(tasks.first_star(task.name) or "" if bound else "", []).append(task)
-        for star, own in groups.items():
-            last = max(place[task] for task in own)
-            later = (
-                task
-                for task in program.tasks[last + 1 :]
-                if category_of(task.work) in REPEATED and before.fits(task.name)
-            )
-            first = next((task for task in later if not bound or before.first_star(task.name) == star), None)
-            if first is not None:
-                yield first, own
+        tasks, before, stars = Pattern(self.tasks), Pattern(self.before), self.bound_stars
+        again, groups = set(meant), dict[EditableTask, list[EditableTask]]()
+        following: dict[tuple[str, ...], EditableTask] = {}
+        for task in reversed(program.tasks):
+            if category_of(task.work) not in REPEATED:
+                continue
+            if (texts := before.texts(task.name)) is not None:
+                following[texts[:stars]] = task
+            first = following.get((tasks.texts(task.name) or ())[:stars]) if task in again else None
+            if first is not None and first is not task:
+                groups.setdefault(first, []).append(task)
+        for first, own in reversed(groups.items()):
+            yield first, own[::-1]
 
 
 TRANSFORMATIONS.add("recompute", Recompute, Recompute.description)
@@ -101,6 +106,7 @@ class _Repeater:
     _launches: Launches = field(init=False)
     _place: dict[EditableTask, int] = field(init=False)
     _before: dict[EditableTask, list[EditableTask]] = field(default_factory=dict)
+    _copied: dict[EditableTask, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._launches = Launches(self.program)
@@ -144,5 +150,8 @@ class _Repeater:
             work = host.work
             if self._launches.counts(host) and 0 < own < whole:
                 work = with_launches(host.work, host.work.launches * own / whole)
-            found[host] = replace(host, name=f"{host.name}{AGAIN}", work=work, after=[])
+            times = self._copied.setdefault(host, 0)
+            self._copied[host] += 1
+            name = f"{host.name}{AGAIN}" + (f"_{times}" if times else "")
+            found[host] = replace(host, name=name, work=work, after=[])
         return found

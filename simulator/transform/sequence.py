@@ -33,9 +33,7 @@ class Applied:
         return {"transformation": self.step.name, "tasks": self.step.transformation.tasks, **counts}
 
 
-def applied(
-    graph: TaskGraph, steps: Sequence[Step], groups: Groups, key: str
-) -> tuple[TaskGraph, tuple[Applied, ...]]:
+def applied(graph: TaskGraph, steps: Sequence[Step], groups: Groups, key: str) -> tuple[TaskGraph, tuple[Applied, ...]]:
     """The graph after all transformations, and each of them with its changes.
 
     Args:

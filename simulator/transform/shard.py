@@ -56,9 +56,7 @@ class Shard(Transformation):
     def apply(self, graph: TaskGraph, groups: Groups) -> Changed:
         """The graph with divided products; raises as `Transformation.apply`."""
         programs = editable(graph)
-        meant = [
-            [task for task in tasks if _products(task.work)] for tasks in self.matched(programs)
-        ]
+        meant = [[task for task in tasks if _products(task.work)] for tasks in self.matched(programs)]
         if not any(meant):
             raise self.refused("no task that matches has a matrix product", "names of matrix products")
         instance = self._instance(graph, groups)
@@ -84,7 +82,9 @@ class Shard(Transformation):
         instance = known[self.over]
         if int(np.unique(instance[instance >= 0], return_counts=True)[1].max(initial=1)) < 2:
             expected = "a group with two ranks or more"
-            raise InputError("each group has one rank, which has all columns", key="over", given=self.over, expected=expected)
+            raise InputError(
+                "each group has one rank, which has all columns", key="over", given=self.over, expected=expected
+            )
         return instance
 
 

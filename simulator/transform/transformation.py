@@ -38,6 +38,7 @@ class Changed:
     Attributes:
         counts: numbers of changes by name; those in bytes are means over ranks.
         again: tasks that run once more, by the name of their program.
+        apart: whether they run at different places, each just before it is needed.
         notes: effects that the model leaves out.
     """
 
@@ -45,6 +46,7 @@ class Changed:
     counts: Mapping[str, float]
     again: Mapping[str, Sequence[str]] = field(default_factory=dict)
     notes: Sequence[str] = ()
+    apart: bool = False
 
 
 class Transformation(Strict):

@@ -13,6 +13,7 @@ from dlrmsim.formats import json_schema
 from scenarios.arrivals.jobs_file import ArrivingKind, Deadline, JobsFile, WaitingQueue
 from scenarios.family import FAMILIES
 from scenarios.types import DEFAULT_KIND, Scenario
+from simulator.transform.transformation import TRANSFORMATIONS, Transformation
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "scenario.md"
 
@@ -64,6 +65,23 @@ def test_every_key_of_arriving_jobs_stands_with_its_default_and_meaning() -> Non
     parts = {"": JobsFile, "queue.": WaitingQueue, "jobs.": ArrivingKind, "jobs.deadline.": Deadline}
     expected = {key: (shown(default), words) for at, part in parts.items() for key, default, words in keys(part, at)}
     assert table("Arriving jobs") == expected
+def test_every_key_of_every_transformation_stands_with_its_default_and_meaning() -> None:
+    """Keys that all have stand once, and again only where the default is another one."""
+    common = {key: (shown(default), words) for key, default, words in keys(Transformation)}
+    own = {
+        f"{name}.{key}": (shown(default), words)
+        for name, kind in TRANSFORMATIONS.items()
+        for key, default, words in keys(kind)
+        if common.get(key) != (shown(default), words)
+    }
+    assert table("Transformations") == common | own
+
+
+def test_the_schema_has_the_keys_of_every_transformation() -> None:
+    schema = json_schema("scenario")
+    step = schema["$defs"]["TransformStep"]["properties"]
+    assert set(step) == set(TRANSFORMATIONS.names())
+    assert schema["$defs"]["Move"]["required"] == ["to"]
 
 
 def test_the_schema_has_the_keys_of_every_kind() -> None:

@@ -21,8 +21,16 @@ from inputs.errors import InputError
 from scenarios.schedules import groups_of
 from simulator.engine import RunOptions, run
 from simulator.lowering import lower
-from simulator.operators import CollectiveCall, Gemm, HostWork, KernelSeries, Work, busbw_factor
-from simulator.operators import DenseOptimizer, Elementwise
+from simulator.operators import (
+    CollectiveCall,
+    DenseOptimizer,
+    Elementwise,
+    Gemm,
+    HostWork,
+    KernelSeries,
+    Work,
+    busbw_factor,
+)
 from simulator.program import Program, TaskGraph
 from simulator.transform.editable import EditableProgram, editable, rebuilt
 from simulator.transform.pattern import Pattern
@@ -58,8 +66,8 @@ def case(kind: str, seed: int) -> Case | None:
     try:
         after, (done,) = applied(graph, [step], groups_of(machine_of(graph.world_size)), "transform")
     except InputError as error:
-        assert error.key is not None
-        assert error.key.startswith(f"transform[0].{kind}")
+        if not (error.key or "").startswith(f"transform[0].{kind}"):
+            raise
         return None
     return Case(graph, after, keys, done)
 
@@ -119,9 +127,7 @@ def earlier(program: Program) -> list[int]:
     edges: list[list[int]] = []
     for iteration in range(ITERATIONS):
         for task in range(count):
-            waits = [
-                (iteration - lag) * count + other for other, lag in program.dependencies(task) if lag <= iteration
-            ]
+            waits = [(iteration - lag) * count + other for other, lag in program.dependencies(task) if lag <= iteration]
             stream = int(program.stream_of[task])
             if streams[task]:
                 waits += [of_stream[stream]] if stream in of_stream else []
@@ -310,7 +316,12 @@ def test_records_of_a_program_are_the_program(seed: int) -> None:
     graph = draw_graph(SeededChoices(random.Random(seed)))
     again = rebuilt(graph, editable(graph), range(len(graph.programs)))
     for one, other in zip(graph.programs, again.programs, strict=True):
-        assert (one.names, one.work, one.sections, one.streams) == (other.names, other.work, other.sections, other.streams)
+        assert (one.names, one.work, one.sections, one.streams) == (
+            other.names,
+            other.work,
+            other.sections,
+            other.streams,
+        )
         for key in ("ranks", "stream_of", "dep_ptr", "dep_task", "dep_lag"):
             assert np.array_equal(getattr(one, key), getattr(other, key))
     assert isinstance(editable(graph)[0], EditableProgram)

@@ -34,9 +34,11 @@ class TransformerWorkload:
 
     def memory_note(self) -> str | None:
         """Effect of tasks that run again on memory that is left out; None: none is."""
-        if self.again is None or not self.again.partly:
+        if self.again is not None and not self.again.partly:
             return None
-        return "memory counts tasks that run again only where they are all of a layer, or attention of all layers"
+        return (
+            "memory is that of a job without recompute: only whole layers, or attention of all, free any"
+        )
 
     @property
     def headline(self) -> Headline:

@@ -93,7 +93,7 @@ class _Stage:
             return whole
         # The host launches a part before its first kernel starts; from the second micro-batch on it is ahead.
         sums = "data" in self._groups and self._completes(step)
-        if not (settings.sizes.gathers or sums or step.microbatch == 0):
+        if not (settings.layers_apart or settings.sizes.gathers or sums or step.microbatch == 0):
             return whole
         own = parts_of(settings)
         return own[::-1] if step.backward else own

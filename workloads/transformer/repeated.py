@@ -24,7 +24,7 @@ class RepeatedLayers:
     Attributes:
         whole: layers of which all kernels run again.
         scores: whether attention of all layers runs again, and no layer as a whole.
-        partly: whether other kernels do, for which no less is kept.
+        partly: whether only others run again, and as much is kept.
     """
 
     whole: frozenset[int] = frozenset()
@@ -52,13 +52,10 @@ def repeated_layers(graph: TaskGraph, again: Collection[str], settings: Transfor
     kept = {kind: set(layers) for kind, layers in _by_kind(graph, again, settings)}
     whole = every.difference(*kept.values())
     scores = not whole and not kept.get(ATTENTION.lower())
-    some = any(layers != every for layers in kept.values())
-    return RepeatedLayers(frozenset(whole), scores, some and not whole and not scores)
+    return RepeatedLayers(frozenset(whole), scores, not whole and not scores)
 
 
-def _by_kind(
-    graph: TaskGraph, again: Collection[str], settings: TransformerSettings
-) -> Iterator[tuple[str, set[int]]]:
+def _by_kind(graph: TaskGraph, again: Collection[str], settings: TransformerSettings) -> Iterator[tuple[str, set[int]]]:
     """Layers of which a kernel does not run again, by the kind of kernel."""
     kept: dict[str, set[int]] = {}
     for program in graph.programs:

@@ -149,6 +149,7 @@ class TransformerSettings:
         operator_s: host time of an operator beside its launch, seconds.
         iteration_s: time of an iteration in which the device waits for the host, seconds.
         optimizer_kernels: launches of an update.
+        layers_apart: whether each layer has tasks of its own in all passes, where there is no pipeline.
         reserve_bytes: device memory that the framework takes beside tensors.
 
     Raises:
@@ -173,6 +174,7 @@ class TransformerSettings:
     iteration_s: float = 0.0
     optimizer_kernels: int = 4
     reserve_bytes: float = 0.0
+    layers_apart: bool = False
 
     def __post_init__(self) -> None:
         """Check sizes against each other and the model."""

@@ -15,7 +15,7 @@ from scenarios.located import located
 from scenarios.resolved import ResolvedScenario
 from simulator.lowering import Machine
 from simulator.program import TaskGraph
-from simulator.transform.sequence import Applied, Step, applied
+from simulator.transform.sequence import Applied, ScheduleStep, applied
 from simulator.transform.transformation import TRANSFORMATIONS, Groups
 from workloads.family import RepeatingWorkload, Workload
 
@@ -24,7 +24,7 @@ TRANSFORM: KeyPath = ("transform",)
 UNCHANGED_MEMORY = "memory is that of a job without recompute: this kind of workload does not say what a task keeps"
 
 
-def read_steps(document: Document, given: Sequence[Mapping[str, Any]] | None) -> tuple[Step, ...]:
+def read_steps(document: Document, given: Sequence[Mapping[str, Any]] | None) -> tuple[ScheduleStep, ...]:
     """The transformations of a scenario, in order; a text in place of a mapping is its pattern of tasks.
 
     Raises:
@@ -33,7 +33,7 @@ def read_steps(document: Document, given: Sequence[Mapping[str, Any]] | None) ->
     return tuple(_step(document, (*TRANSFORM, number), item) for number, item in enumerate(given or ()))
 
 
-def _step(document: Document, path: KeyPath, item: Mapping[str, Any]) -> Step:
+def _step(document: Document, path: KeyPath, item: Mapping[str, Any]) -> ScheduleStep:
     if len(item) != 1:
         expected = f'one of {", ".join(TRANSFORMATIONS.names())}, e.g. {{fuse: "layer_*"}}'
         raise document.error(path, "a transformation has one name", given=dict(item), expected=expected)
@@ -42,10 +42,10 @@ def _step(document: Document, path: KeyPath, item: Mapping[str, Any]) -> Step:
         kind = TRANSFORMATIONS.get(name, key=key_text((name,)))
     if isinstance(keys, str):
         document = document.replaced((*path, name), {"tasks": keys})
-    return Step(name, validate(kind, document, prefix=(*path, name)))
+    return ScheduleStep(name, validate(kind, document, prefix=(*path, name)))
 
 
-def written(steps: Sequence[Step]) -> tuple[dict[str, Any], ...] | None:
+def written(steps: Sequence[ScheduleStep]) -> tuple[dict[str, Any], ...] | None:
     """Transformations as a scenario has them, with all defaults; None without any."""
     return (
         tuple({s.name: s.transformation.model_dump(mode="json", exclude_none=True) for s in [step]} for step in steps)
@@ -99,8 +99,12 @@ def _count_words(key: str, value: float) -> str:
     return f"{value:,.0f} {words}" if not key.startswith("bytes_") else f"{format_quantity(value, 'bytes')} {words[6:]}"
 
 
-def _steps_of(given: Sequence[Mapping[str, Any]]) -> list[Step]:
-    return [Step(name, TRANSFORMATIONS.get(name).model_validate(keys)) for item in given for name, keys in item.items()]
+def _steps_of(given: Sequence[Mapping[str, Any]]) -> list[ScheduleStep]:
+    return [
+        ScheduleStep(name, TRANSFORMATIONS.get(name).model_validate(keys))
+        for item in given
+        for name, keys in item.items()
+    ]
 
 
 def groups_of(machine: Machine) -> Groups:

@@ -1,23 +1,35 @@
-"""Patterns of names: ``*`` is any text, ``?`` any character, ``[ab]`` one of several (`fnmatch`)."""
+"""Patterns of names: ``*`` is any text, ``?`` any character, ``[a-c]`` one of several, ``[!a]`` any other."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from fnmatch import translate
+
+from inputs.errors import InputError
+
+_PART = re.compile(r"\*|\?|\[!?[^\]]+\]|.", re.DOTALL)
+"""A star, a question mark, characters in brackets, or any character."""
 
 
 @dataclass(frozen=True, slots=True)
-class Pattern:
+class NamePattern:
     """A pattern that whole names fit."""
 
     text: str
     _compiled: re.Pattern[str] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        """Compile the pattern with a group for each star."""
-        parts = [translate(part).removeprefix("(?s:").removesuffix(r")\Z") for part in self.text.split("*")]
-        object.__setattr__(self, "_compiled", re.compile("(.*?)".join(parts), re.DOTALL))
+        """Compile the pattern with a group for each star.
+
+        Raises:
+            InputError: a range in brackets runs backwards.
+        """
+        try:
+            compiled = re.compile("".join(map(_expression, _PART.findall(self.text))), re.DOTALL)
+        except re.error:
+            expected = "ranges in ascending order, such as [0-3]"
+            raise InputError("not a pattern of names", given=self.text, expected=expected) from None
+        object.__setattr__(self, "_compiled", compiled)
 
     @property
     def stars(self) -> int:
@@ -32,3 +44,13 @@ class Pattern:
         """Text of a name that stands for each star; None where the name does not fit."""
         found = self._compiled.fullmatch(name)
         return None if found is None else found.groups()
+
+
+def _expression(part: str) -> str:
+    """The regular expression of a part of a pattern."""
+    if part in {"*", "?"}:
+        return "(.*?)" if part == "*" else "."
+    if len(part) > 1:
+        inside = re.sub(r"([\\\[&~|^])", r"\\\1", part[1:-1].removeprefix("!"))
+        return f"[{'^' if part[1] == '!' else ''}{inside}]"
+    return re.escape(part)

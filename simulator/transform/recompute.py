@@ -21,7 +21,7 @@ from simulator.operators import Category, HostWork, category_of
 from simulator.program import TaskGraph
 from simulator.transform.editable import EditableProgram, EditableTask, editable, rebuilt
 from simulator.transform.launches import Launches, kernels_of, with_launches
-from simulator.transform.pattern import Pattern
+from simulator.transform.pattern import NamePattern
 from simulator.transform.transformation import TRANSFORMATIONS, Changed, Groups, Transformation
 
 AGAIN = "_again"
@@ -67,7 +67,7 @@ class Recompute(Transformation):
     @property
     def bound_stars(self) -> int:
         """Number of first stars that stand for the same text in both patterns."""
-        patterns = Pattern(self.tasks), Pattern(self.before)
+        patterns = NamePattern(self.tasks), NamePattern(self.before)
         started = any(pattern.text.startswith("*") for pattern in patterns)
         return 0 if started else min(pattern.stars for pattern in patterns)
 
@@ -75,7 +75,7 @@ class Recompute(Transformation):
         self, program: EditableProgram, meant: Sequence[EditableTask]
     ) -> Iterator[tuple[EditableTask, list[EditableTask]]]:
         """The first task that needs results, and the tasks that run again before it."""
-        tasks, before, stars = Pattern(self.tasks), Pattern(self.before), self.bound_stars
+        tasks, before, stars = NamePattern(self.tasks), NamePattern(self.before), self.bound_stars
         again, groups = set(meant), dict[EditableTask, list[EditableTask]]()
         following: dict[tuple[str, ...], EditableTask] = {}
         for task in reversed(program.tasks):

@@ -13,7 +13,7 @@ from simulator.transform.transformation import Changed, Groups, Transformation
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class ScheduleStep:
     """A transformation by its name."""
 
     name: str
@@ -24,7 +24,7 @@ class Step:
 class Applied:
     """A transformation that was applied."""
 
-    step: Step
+    step: ScheduleStep
     changed: Changed
 
     def to_dict(self) -> dict[str, Any]:
@@ -33,7 +33,9 @@ class Applied:
         return {"transformation": self.step.name, "tasks": self.step.transformation.tasks, **counts}
 
 
-def applied(graph: TaskGraph, steps: Sequence[Step], groups: Groups, key: str) -> tuple[TaskGraph, tuple[Applied, ...]]:
+def applied(
+    graph: TaskGraph, steps: Sequence[ScheduleStep], groups: Groups, key: str
+) -> tuple[TaskGraph, tuple[Applied, ...]]:
     """The graph after all transformations, and each of them with its changes.
 
     Args:

@@ -21,7 +21,7 @@ from simulator.operators import Amount
 from simulator.program import IntArray, TaskGraph
 from simulator.registry import Registry
 from simulator.transform.editable import EditableProgram, EditableTask
-from simulator.transform.pattern import Pattern
+from simulator.transform.pattern import NamePattern
 
 Groups = Mapping[str, IntArray]
 """Instance number of each rank ``[W]`` by the name of a group that the machine offers: ``node``, ``world``..."""
@@ -68,7 +68,11 @@ class Transformation(Strict):
 
     def matches(self, program: EditableProgram) -> list[EditableTask]:
         """The tasks of a program that are meant, in order."""
-        name, section, stream = Pattern(self.tasks), Pattern(self.section or "*"), Pattern(self.stream or "*")
+        name, section, stream = (
+            NamePattern(self.tasks),
+            NamePattern(self.section or "*"),
+            NamePattern(self.stream or "*"),
+        )
         return [
             task
             for task in program.tasks
@@ -96,7 +100,7 @@ class Transformation(Strict):
         sections = dict.fromkeys(task.section for task in tasks)
         streams = dict.fromkeys(stream.name for program in programs for stream in program.streams)
         for key, pattern, names in (("section", self.section, sections), ("stream", self.stream, streams)):
-            if pattern is not None and not any(map(Pattern(pattern).fits, names)):
+            if pattern is not None and not any(map(NamePattern(pattern).fits, names)):
                 few = list(names)[:MOST_NAMES]
                 expected = f"a pattern of one of {', '.join(few)}{', ...' if len(names) > len(few) else ''}"
                 return no_match(f"no task is in such a {key}", key, pattern, names, expected)

@@ -33,8 +33,8 @@ from simulator.operators import (
 )
 from simulator.program import Program, TaskGraph
 from simulator.transform.editable import EditableProgram, editable, rebuilt
-from simulator.transform.pattern import Pattern
-from simulator.transform.sequence import Applied, Step, applied
+from simulator.transform.pattern import NamePattern
+from simulator.transform.sequence import Applied, ScheduleStep, applied
 from simulator.transform.transformation import TRANSFORMATIONS
 
 KINDS = ("fuse", "decompose", "recompute", "move", "shard")
@@ -62,7 +62,7 @@ def case(kind: str, seed: int) -> Case | None:
     choices = SeededChoices(random.Random(seed))
     graph = draw_graph(choices)
     keys = draw_steps(choices, kind, graph)
-    step = Step(kind, TRANSFORMATIONS.get(kind).model_validate(keys))
+    step = ScheduleStep(kind, TRANSFORMATIONS.get(kind).model_validate(keys))
     try:
         after, (done,) = applied(graph, [step], groups_of(machine_of(graph.world_size)), "transform")
     except InputError as error:
@@ -214,7 +214,7 @@ def check_recompute(found: Case) -> None:
             if (p.name, n) in again
         )
         assert same(total(after, amount), total(before, amount) + more)
-    needed = Pattern(found.keys["before"])
+    needed = NamePattern(found.keys["before"])
     for program in after.programs:
         for name in found.done.changed.again[program.name]:
             copy = f"{name}_again"

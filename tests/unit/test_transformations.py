@@ -13,6 +13,7 @@ from scenarios.progress import Silent
 from scenarios.resolve import changed, load_scenario
 from scenarios.runner import simulation_of
 from simulator.operators import CollectiveCall, Elementwise, Gemm, HostWork, KernelSeries
+from simulator.transform.pattern import NamePattern
 from tests.law_runs import iteration_s
 
 PAIR = ("nodes=null", "world_size=2")
@@ -113,6 +114,7 @@ WRONG = [
     ("{fuse: {stream: devault}}", "transform[0].fuse.stream: no task is in such a stream", "did you mean 'default'?"),
     ("{fuse: '*_gemm'}", "no two kernels can become one", "element-wise kernels in a row"),
     ("{fuse: {tusks: layer_*}}", "transform[0].fuse.tusks: unknown key", "did you mean 'tasks'?"),
+    ("{fuse: 'layer_[9-0]*'}", "transform[0].fuse: not a pattern of names", "ascending"),
     ("{fuse: null}", "transform[0].fuse: wrong type", "a mapping"),
     ("{fuse: a, move: b}", "a transformation has one name", "one of decompose, fuse"),
     ("3", "transform[0]: wrong type", "a mapping"),
@@ -141,6 +143,22 @@ def test_wrong_transformations_are_refused(step: str, message: str, expected: st
         prepared(*settings)
     assert message in str(found.value)
     assert expected in str(found.value)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "name", "texts"),
+    [
+        ("layer_*_forward_*", "layer_3_forward_gemm", ("3", "gemm")),
+        ("layer_?_x", "layer_3_x", ()),
+        ("layer_[0-3]*", "layer_25", ("5",)),
+        ("layer_[!0-3]", "layer_2", None),
+        ("a.b", "axb", None),
+        ("a[b", "a[b", ()),
+        ("[\\^]", "^", ()),
+    ],
+)
+def test_patterns_of_names(pattern: str, name: str, texts: tuple[str, ...] | None) -> None:
+    assert NamePattern(pattern).texts(name) == texts
 
 
 def test_a_pattern_of_a_file_is_refused_with_its_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -36,9 +36,7 @@ class TransformerWorkload:
         """Effect of tasks that run again on memory that is left out; None: none is."""
         if self.again is not None and not self.again.partly:
             return None
-        return (
-            "memory is that of a job without recompute: only whole layers, or attention of all, free any"
-        )
+        return "memory is that of a job without recompute: only whole layers, or attention of all, free any"
 
     @property
     def headline(self) -> Headline:

@@ -51,6 +51,9 @@ class Decompose(Transformation):
             fused = " that no coordinator fuses" if graph.coordinators else ""
             raise self.refused("no task that matches can be decomposed", f"names of {expected}{fused}")
         calls = list(_every_member(graph, programs, meant))
+        if any(p.has_pool(task.stream) for p, own in zip(programs, calls, strict=True) for task in own):
+            expected = "collectives of streams with one worker: the order of parts must be the same on all members"
+            raise self.refused("several workers issue a collective that matches", expected)
         cutters = [_Cutter(program, self.into, self.beside) for program in programs]
         for cutter, own in zip(cutters, calls, strict=True):
             for task in own:

@@ -81,6 +81,10 @@ class EditableProgram:
         """Whether the tasks of a stream run one after the other, in their order."""
         return next(s.in_order for s in self.streams if s.name == stream)
 
+    def has_pool(self, stream: str) -> bool:
+        """Whether several workers take the tasks of a stream, whose order may differ from rank to rank."""
+        return next(s.workers > 1 for s in self.streams if s.name == stream)
+
     def by_stream(self) -> dict[str, list[EditableTask]]:
         """The tasks of each stream, in order."""
         found: dict[str, list[EditableTask]] = {stream.name: [] for stream in self.streams}

@@ -17,7 +17,7 @@ from typing import ClassVar
 from pydantic import Field
 
 from inputs.errors import InputError
-from simulator.operators import Category, HostWork, category_of
+from simulator.operators import Category, CollectiveCall, HostWork, category_of
 from simulator.program import TaskGraph
 from simulator.transform.editable import EditableProgram, EditableTask, editable, rebuilt
 from simulator.transform.launches import Launches, kernels_of, with_launches
@@ -49,6 +49,10 @@ class Recompute(Transformation):
         if not any(pairs):
             expected = "names of tasks behind those that run again, with the same text for their stars"
             raise InputError("no task that needs them matches", key="before", given=self.before, expected=expected)
+        own = ((p, task) for p, of_program in zip(programs, pairs, strict=True) for _, ts in of_program for task in ts)
+        if any(isinstance(task.work, CollectiveCall) and p.has_pool(task.stream) for p, task in own):
+            expected = "tasks without collectives of several workers: their order must be the same on all members"
+            raise self.refused("several workers issue a collective that matches", expected)
         repeaters = [_Repeater(program) for program in programs]
         for repeater, of_program in zip(repeaters, pairs, strict=True):
             for first, tasks in of_program:

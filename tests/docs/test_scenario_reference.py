@@ -65,6 +65,8 @@ def test_every_key_of_arriving_jobs_stands_with_its_default_and_meaning() -> Non
     parts = {"": JobsFile, "queue.": WaitingQueue, "jobs.": ArrivingKind, "jobs.deadline.": Deadline}
     expected = {key: (shown(default), words) for at, part in parts.items() for key, default, words in keys(part, at)}
     assert table("Arriving jobs") == expected
+
+
 def test_every_key_of_every_transformation_stands_with_its_default_and_meaning() -> None:
     """Keys that all have stand once, and again only where the default is another one."""
     common = {key: (shown(default), words) for key, default, words in keys(Transformation)}

@@ -16,8 +16,8 @@ from scenarios.candidates import Candidate
 from scenarios.family import FAMILIES, Asked, Expected, Filled, template_of
 from scenarios.mapping import Keep
 from scenarios.progress import Progress
-from scenarios.strategies import StrategySearch, StrategyStudy
 from scenarios.schedules import tasks_again, transformed
+from scenarios.strategies import StrategySearch, StrategyStudy
 from scenarios.transformer import filling
 from scenarios.transformer.blocks import blocks_of
 from scenarios.transformer.filling import settings_of_resolved as settings_of

@@ -29,10 +29,15 @@ def main() -> int:
 
 def _raise_lost_interrupt(lost: "sys.UnraisableHookArgs") -> None:
     """Interrupt again: Python ignores what is raised where an object goes away (of locks, when it imports modules)."""
-    if issubclass(lost.exc_type, KeyboardInterrupt):
-        threading.Timer(INTERRUPT_DELAY_S, os.kill, (os.getpid(), signal.SIGINT)).start()
-    else:
+    if not issubclass(lost.exc_type, KeyboardInterrupt):
         sys.__unraisablehook__(lost)
+        return
+    while True:
+        try:
+            threading.Timer(INTERRUPT_DELAY_S, os.kill, (os.getpid(), signal.SIGINT)).start()
+        except KeyboardInterrupt:  # it came while this thread still waited for the timer's
+            continue
+        return
 
 
 if __name__ == "__main__":

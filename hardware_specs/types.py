@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from math import prod
 from typing import Annotated, Any
 
-from pydantic import model_validator
+from pydantic import Field, model_validator
 
 from hardware_specs.bounds import Amount, Bandwidth, ByName, Name, Number, PerNode, Share
 from hardware_specs.collectives import CalibrationPoint, CollectivePoint, FittedCollectives, LatencyPoint
@@ -19,6 +19,7 @@ from hardware_specs.fabric import Fabric, Nic, NodeNics
 from hardware_specs.library import Backend, CollectiveLibrary
 from hardware_specs.links import PcieTree, ScaleUp, SocketLink, check_scale_up, check_socket_links, check_tree
 from hardware_specs.processors import Cpu, Gpu
+from hardware_specs.sites import Site, SiteLinks, check_sites
 from inputs.errors import InputError
 from inputs.model import Strict, problem
 from inputs.sourced import Sourced
@@ -226,6 +227,10 @@ class Cluster(Strict):
     """Small messages, to check the latency constants against; nothing is fitted on them."""
     other_libraries: tuple[OtherLibrary, ...] = ()
     """Libraries that a scenario may ask for instead (``network.backend``), at most one of each backend."""
+    sites: Annotated[tuple[Site, ...], Field(min_length=1, max_length=1000)] | None = None
+    """Groups of nodes, filled in this order; None: all nodes are in one place."""
+    site_links: SiteLinks | None = None
+    """Links between the sites; the fabric joins the nodes of each."""
 
     @model_validator(mode="after")
     def _points_are_of_this_machine(self) -> Cluster:
@@ -272,6 +277,34 @@ class Cluster(Strict):
         return self
 
     @model_validator(mode="after")
+    def _sites_hold_all_nodes(self) -> Cluster:
+        """Sites are linked in pairs, and inside a site nothing between switches is shared."""
+        check_sites(self.sites, self.site_links, self.max_nodes.value)
+        if self.sites is None:
+            return self
+        if self.fabric.kind in ("torus", "dragonfly"):
+            raise problem("sites are joined by their own links", expected="fat_tree, rail_optimised", key="fabric.kind")
+        if self.fabric.oversubscription > 1.0:
+            expected, key = "1: shared up-links inside a site are not modelled", "fabric.spine_oversubscription.value"
+            raise problem("the cluster has sites", expected=expected, key=key)
+        domain = None if self.node.scale_up is None else self.node.scale_up.domain_gpus
+        nodes = 1 if domain is None else domain.value // self.node.ranks
+        for number, site in enumerate(self.sites):
+            if site.nodes.value % nodes:
+                expected = f"a multiple of the {nodes} nodes that NVLink joins"
+                raise problem("NVLink joins no sites", expected=expected, key=f"sites[{number}].nodes.value")
+        return self
+
+    @property
+    def site_names(self) -> tuple[str, ...]:
+        """Names of the sites in their order; empty: all nodes are in one place."""
+        return tuple(site.name for site in self.sites or ())
+
+    def of_one_site(self) -> Cluster:
+        """The cluster without its sites: its nodes and fabric as inside each of them."""
+        return self if self.sites is None else self.model_copy(update={"sites": None, "site_links": None})
+
+    @model_validator(mode="after")
     def _torus_holds_its_nodes(self) -> Cluster:
         """A torus has a place for each node, and nothing else joins nodes."""
         dimensions = self.fabric.dimensions
@@ -287,8 +320,11 @@ class Cluster(Strict):
         return self
 
     def to_dict(self) -> dict[str, Any]:
-        """The whole resolved tree as plain JSON values; quantities are exact text, so that it can be read again."""
-        return self.model_dump(mode="json")
+        """The whole resolved tree as plain JSON values; quantities are exact text, so that it can be read again.
+
+        Keys of sites are left out where there are none: hashes of scenarios from before there were sites stay.
+        """
+        return self.model_dump(mode="json", exclude={"sites", "site_links"} if self.sites is None else None)
 
 
 def _check_protocols(fabric: Fabric, known: Sequence[str], library: str) -> None:

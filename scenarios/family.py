@@ -66,12 +66,15 @@ class Filled(Generic[M]):
         model: the model, with the choices of the section.
         global_batch_size: samples, or units of another headline, per iteration over all ranks.
         places: as `scenarios.resolved.ResolvedScenario.places`.
+        site_order: order of the cluster's sites that the family has found for ``site_order: search``; None: it searches
+            none, or was not asked.
     """
 
     section: Section
     model: M
     global_batch_size: int
     places: Mapping[KeyPath, tuple[Document, KeyPath]] = field(default_factory=dict)
+    site_order: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ def machine_of(resolved: ResolvedScenario) -> Machine:
         launch_s=resolved.framework.launch_s.value,
         placement=resolved.scenario.placement,
         seed=resolved.scenario.variation.seed,
+        site_order=resolved.site_order,
         algorithms={str(op): name for op, name in resolved.scenario.network.algorithms.items()},
         background={name: _other_job(load) for name, load in resolved.scenario.network.background.items()},
     )

@@ -36,6 +36,7 @@ from scenarios.shared_keys import (
     with_buckets,
     with_framework_algorithms,
 )
+from scenarios.site_order import SEARCH, SITE_ORDER, check_site_order
 from scenarios.types import Scenario
 from simulator.network.calibration import with_shares
 from workloads.family import Model
@@ -69,7 +70,12 @@ def resolve(document: Document) -> ResolvedScenario:
     framework, world_size = with_buckets(framework, scenario.workload), _world_size(document, scenario, cluster)
     _check_precision(document, scenario, cluster)
     _check_ranks(document, scenario, world_size)
+    check_site_order(document, scenario, cluster, world_size)
     filled = family.fill(Asked(document, scenario, model, framework, world_size, cluster))
+    if scenario.site_order == SEARCH and filled.site_order is None:
+        expected = f"an order of {', '.join(cluster.site_names)}"
+        message = "nothing is searched: the job has no pipeline"
+        raise document.error(SITE_ORDER, message, given=SEARCH, expected=expected)
     check_batch(document, scenario, filled.global_batch_size, world_size, family.unit)
     ranks = cluster.node.ranks
     nodes, whole_nodes = -(-world_size // ranks), world_size % ranks == 0
@@ -87,6 +93,7 @@ def resolve(document: Document) -> ResolvedScenario:
         "transform": written(steps),
         "nodes": nodes if whole_nodes else None,
         "world_size": None if whole_nodes else world_size,
+        "site_order": filled.site_order or scenario.site_order,
     }
     return ResolvedScenario(
         scenario=scenario.model_copy(update=parts),

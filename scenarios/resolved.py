@@ -62,6 +62,12 @@ class ResolvedScenario(Generic[M_co, S_co]):
         return self.scenario.workload.kind
 
     @property
+    def site_order(self) -> tuple[str, ...] | None:
+        """Order in which the sites are filled; None: the cluster's."""
+        order = self.scenario.site_order
+        return None if isinstance(order, str) else order
+
+    @property
     def local_batch_size(self) -> int:
         """Samples per iteration on the rank with most."""
         return largest_share(self.global_batch_size, self.scenario.workload.training_ranks(self.world_size))

@@ -181,7 +181,8 @@ def _bound(probe: Probe, analysis: Analysis, progress: Progress) -> Bound:
         return probe.seconds(lowering, base_s)
 
     on_cpus = probe.prepared.resolved.cluster.node.gpu is None
-    return find_bound(seconds, path_shares(analysis.critical_path), on_cpus=on_cpus)
+    absent = ("site",) if probe.prepared.machine.topology.site_of is None else ()
+    return find_bound(seconds, path_shares(analysis.critical_path), on_cpus=on_cpus, absent=absent)
 
 
 def _warnings(prepared: Prepared, lowering: Lowering, analysis: Analysis) -> tuple[str, ...]:

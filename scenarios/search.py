@@ -130,6 +130,10 @@ class BestFirst(Generic[ChoiceT, LookedT]):
             if choice != self.own:
                 yield found
 
+    def add(self, choice: ChoiceT, simulate: Callable[[LookedT], LookedT]) -> None:
+        """Look at a further choice, and simulate it where it fits."""
+        self._take(self.space.looked_at(choice), simulate)
+
     def _take(self, found: LookedT, simulate: Callable[[LookedT], LookedT]) -> None:
         """Simulate a choice, or note that it does not fit."""
         if found.fits:

@@ -20,7 +20,7 @@ from inputs.quantities import MAX_SEED, Quantity, RankCount, RankNumber, Seconds
 from workloads.graph.choices import GradientBuckets, OptimizerChoice, Precision
 
 Placement: TypeAlias = Literal["block", "round_robin", "random"]
-LinkClass: TypeAlias = Literal["nvlink", "pcie", "switch", "socket", "ddr", "nic", "spine", "torus"]
+LinkClass: TypeAlias = Literal["nvlink", "pcie", "switch", "socket", "ddr", "nic", "spine", "torus", "site"]
 LARGEST_SHARE = 0.999
 """Largest share of a link that other jobs take: the rest is a rate that the engine can count."""
 BackgroundShare: TypeAlias = Annotated[float, Field(ge=0, le=LARGEST_SHARE)]
@@ -179,6 +179,11 @@ class Scenario(Strict):
     nodes: RankCount | None = Field(None, description="world_size = nodes x ranks per node (GPUs, or CPU sockets)")
     world_size: RankCount | None = Field(None, description="ranks, instead of nodes, for part of a node")
     placement: Placement = Field("block", description="which ranks share a node")
+    site_order: Literal["search"] | tuple[str, ...] | None = Field(
+        None,
+        description="order in which ranks fill the cluster's sites, names of all of them; search: the one in which "
+        "messages between pipeline stages take least (default: the cluster's)",
+    )
     workload: Section = Field(description=WORKLOAD)
     precision: Precision = Field(default_factory=Precision, description=PRECISION)
     network: NetworkChoice = Field(default_factory=NetworkChoice, description="collective algorithms")

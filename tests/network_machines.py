@@ -89,3 +89,24 @@ def idle_call(model: CollectiveModel, op: CollectiveOp, size_bytes: float) -> Ca
     """A call of ``op`` over all ranks; `CollectiveModel.time` gives its algorithm and duration."""
     block = model.blocks(np.zeros(model.topology.world_size, dtype=np.int64))[0]
     return Call(op, block, np.full((1, 1), float(size_bytes)))
+
+
+def sites(
+    cluster: Cluster,
+    nodes: dict[str, int],
+    rate: str,
+    latency: str,
+    pairs: dict[tuple[str, str], tuple[str, str]] | None = None,
+) -> Cluster:
+    """The cluster on sites of so many nodes, whose links have a rate and a latency, some of their own."""
+
+    def link(rate: str, latency: str) -> dict[str, object]:
+        return {"bytes_per_s": sourced(rate), "latency_s": sourced(latency)}
+
+    known = [{"between": list(ends), **link(*values)} for ends, values in (pairs or {}).items()]
+    parts = {
+        "max_nodes": sourced(sum(nodes.values())),
+        "sites": [{"name": name, "nodes": sourced(count)} for name, count in nodes.items()],
+        "site_links": {"default": link(rate, latency), "pairs": known},
+    }
+    return Cluster.model_validate(cluster.to_dict() | parts)

@@ -18,7 +18,9 @@ from reports.transformer.plan_tables import (
     excess_in_words,
     extent,
     finding,
+    has_sites,
     in_words,
+    sites_in_words,
 )
 from scenarios.transformer.plan_study import TransformerPlanStudy
 from scenarios.transformer.search import DivisionFound
@@ -116,7 +118,8 @@ def _payload(study: TransformerPlanStudy) -> dict[str, Any]:
 
 
 def _simulated(study: TransformerPlanStudy) -> str:
-    head = (*HEAD, "memory", "iteration", "tokens/s/GPU", "bubble", "exposed", "")
+    sites = ("sites in order",) if has_sites(study) else ()
+    head = (*HEAD, "memory", "iteration", "tokens/s/GPU", "bubble", "exposed", "", *sites)
     return table(head, [_row(study, found) for found in study.simulated], numbers=(*range(6), *range(8, 13)))
 
 
@@ -132,6 +135,7 @@ def _row(study: TransformerPlanStudy, found: DivisionFound) -> TableRow:
             number(percent(found.bubble), found.bubble),
             number(percent(exposed), exposed),
             "the scenario's" if found.own else "",
+            *((sites_in_words(found),) if has_sites(study) else ()),
         )
     )
 

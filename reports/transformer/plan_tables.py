@@ -73,7 +73,18 @@ def in_words(found: DivisionFound) -> str:
     groups = " x ".join(f"{getattr(found, name)} {name}" for name in SIZES if getattr(found, name) > 1) or "one rank"
     shards = "" if found.sharding == "none" else f", sharding {found.sharding}"
     virtual = "" if found.virtual_stages == 1 else f" ({found.virtual_stages} virtual stages)"
-    return f"{groups}{virtual}{shards}, recompute {found.recompute}"
+    sites = f", sites {sites_in_words(found)}" if found.site_order else ""
+    return f"{groups}{virtual}{shards}, recompute {found.recompute}{sites}"
+
+
+def sites_in_words(found: DivisionFound) -> str:
+    """Sites in the order of the stages."""
+    return " > ".join(found.site_order)
+
+
+def has_sites(study: TransformerPlanStudy) -> bool:
+    """Whether the cluster has sites, whose order is then a column."""
+    return any(found.site_order for found in study.simulated)
 
 
 def cells(found: DivisionFound) -> Iterator[str]:
@@ -97,6 +108,9 @@ def simulated_table(study: TransformerPlanStudy) -> TextTable:
     made = TextTable(title="divisions that fit, simulated, the fastest first", caption=CAPTION)
     made.numbers(*HEAD[:6]).words(*HEAD[6:])
     made.numbers("memory", "iteration", "tokens/s/GPU", "bubble", "exposed").words("")
+    ordered = has_sites(study)
+    if ordered:
+        made.words("sites in order")
     for found in study.simulated:
         made.add_row(
             *cells(found),
@@ -106,6 +120,7 @@ def simulated_table(study: TransformerPlanStudy) -> TextTable:
             percent(found.bubble),
             percent(found.exposed_comm or 0.0),
             "the scenario's" if found.own else "",
+            *([sites_in_words(found)] if ordered else []),
             style="bold" if found is study.best else "",
         )
     return made

@@ -21,7 +21,7 @@ from scenarios.strategies import StrategySearch, StrategyStudy
 from scenarios.transformer import filling
 from scenarios.transformer.blocks import blocks_of
 from scenarios.transformer.filling import settings_of_resolved as settings_of
-from scenarios.transformer.least_time import LeastTime
+from scenarios.transformer.least_time import least_time_of
 from scenarios.transformer.levers import candidates
 from scenarios.transformer.plan_study import TransformerPlanStudy, study_divisions
 from scenarios.transformer.remedies import refusal
@@ -85,7 +85,8 @@ class PlacedTransformer:
 
     def candidates(self, bound: Bound) -> Iterator[Candidate]:
         """See `scenarios.transformer.levers`."""
-        return candidates(self.resolved, self.workload.settings, LeastTime(self.machine), bound.iteration_time_s)
+        least = least_time_of(self.resolved, self.machine)
+        return candidates(self.resolved, self.workload.settings, least, bound.iteration_time_s)
 
     def changed(
         self,
@@ -197,7 +198,7 @@ class TransformerFamily:
             "Sharding": sizes.sharding,
             "Micro-batches": f"{settings.microbatches} of {settings.micro_batch} x {settings.sequence} tokens",
             "Arithmetic": settings.precision,
-        }
+        } | ({"Sites": " > ".join(resolved.site_order)} if resolved.site_order else {})
 
     def place(self, resolved: TransformerResolved, machine: Machine, progress: Progress) -> PlacedTransformer:
         """The workload; nothing is placed.

@@ -10,7 +10,9 @@ from inputs.keys import KeyPath
 from inputs.yaml_lines import Document
 from scenarios.family import Asked, Filled
 from scenarios.located import located
+from scenarios.site_order import SEARCH
 from scenarios.transformer.divisions import shared_in_node
+from scenarios.transformer.messages import StageMessages
 from scenarios.transformer.section import ParallelChoice, TransformerScenario, TransformerSection
 from scenarios.transformer.typed import TransformerResolved
 from simulator.precisions import Precision
@@ -22,6 +24,7 @@ from workloads.transformer.settings import ParallelSizes, TransformerSettings
 BATCH: KeyPath = ("workload", "global_batch_size")
 SEQUENCES: KeyPath = ("workload", "sequences")
 PARALLEL: KeyPath = ("workload", "parallel")
+COMPRESSION: KeyPath = ("workload", "compression")
 
 
 def fill(asked: Asked[Transformer, TransformerScenario]) -> Filled[Transformer]:
@@ -51,8 +54,41 @@ def fill(asked: Asked[Transformer, TransformerScenario]) -> Filled[Transformer]:
     batch = _sequences(document, section, sizes, length) * length
     filled = section.model_copy(update={"sequence": length, "sequences": None})
     with located(document):
-        settings_of(asked.scenario, filled, asked.model, asked.framework, sizes, batch)
-    return Filled(filled, asked.model, batch)
+        settings = plain_settings(asked.scenario, filled, asked.model, asked.framework, sizes, batch)
+    _check_compression(document, section, settings, asked.cluster)
+    order = None
+    if asked.scenario.site_order == SEARCH and sizes.pipeline > 1:
+        order = StageMessages.of(asked.scenario, asked.cluster, settings).best_order()
+    return Filled(filled, asked.model, batch, site_order=order)
+
+
+def _check_compression(
+    document: Document, section: TransformerSection, settings: TransformerSettings, cluster: Cluster
+) -> None:
+    """Refuse compression of nothing, and formats that cannot have their ratio.
+
+    Raises:
+        InputError: no tensor is named, no message is sent, or an element has fewer bits than the ratio.
+    """
+    choice = section.compression
+    if choice is None:
+        return
+    if settings.sizes.pipeline == 1:
+        message = "there are no messages between stages to compress"
+        expected = "a pipeline of 2 or more, or no such key"
+        raise document.error(COMPRESSION, message, given="pipeline: 1", expected=expected)
+    if choice.where == "between_sites" and len(cluster.site_names) < 2:
+        expected = "everywhere, or a cluster with several `sites`"
+        where = (*COMPRESSION, "where")
+        raise document.error(where, f"{cluster.name} is one site", given=choice.where, expected=expected)
+    bits, tensors = 8 * settings.element_bytes, {"activations": choice.activations, "gradients": choice.gradients}
+    if not any(tensors.values()):
+        raise document.error(COMPRESSION, "nothing is compressed", expected="activations, gradients, or both")
+    for name, tensor in tensors.items():
+        if tensor is not None and tensor.format == "quantize" and tensor.ratio > bits:
+            message = f"an element has {bits} bits"
+            expected = f"1 to {bits}: at least one bit is left"
+            raise document.error((*COMPRESSION, name, "ratio"), message, given=tensor.ratio, expected=expected)
 
 
 def sizes_of(document: Document, section: TransformerSection, world_size: int, cluster: Cluster) -> ParallelSizes:
@@ -129,7 +165,7 @@ def _sequences(document: Document, section: TransformerSection, sizes: ParallelS
     return sequences
 
 
-def settings_of(
+def plain_settings(
     scenario: TransformerScenario,
     section: TransformerSection,
     model: Transformer,
@@ -137,7 +173,7 @@ def settings_of(
     sizes: ParallelSizes,
     tokens: int,
 ) -> TransformerSettings:
-    """The settings of a scenario whose section is filled; raises as `TransformerSettings`."""
+    """The settings of a scenario whose section is filled, without compression; raises as `TransformerSettings`."""
     length = section.sequence or model.sequence
     return TransformerSettings(
         model=model,
@@ -166,4 +202,5 @@ def settings_of_resolved(resolved: TransformerResolved) -> TransformerSettings:
     """The settings of a resolved scenario."""
     scenario, section = resolved.scenario, resolved.scenario.workload
     sizes = sizes_of(resolved.document, section, resolved.world_size, resolved.cluster)
-    return settings_of(scenario, section, resolved.model, resolved.framework, sizes, resolved.global_batch_size)
+    plain = plain_settings(scenario, section, resolved.model, resolved.framework, sizes, resolved.global_batch_size)
+    return StageMessages.of(scenario, resolved.cluster, plain).compressed(resolved.site_order)

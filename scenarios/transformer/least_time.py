@@ -16,6 +16,8 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from scenarios.machine import machine_of
+from scenarios.transformer.typed import TransformerResolved
 from simulator.lowering import Machine
 from simulator.network.collectives import Call
 from simulator.operators import CollectiveCall, CollectiveOp, HostWork
@@ -50,7 +52,7 @@ class LeastTime:
         sizes = replace(
             settings.sizes, data=1, pipeline=1, virtual_stages=1, sharding="none", shard_size=1
         )  # the same passes
-        alike = replace(settings, sizes=sizes, microbatches=1)
+        alike = replace(settings, sizes=sizes, microbatches=1, compression=None)
         if alike not in self._passes:
             first, *layers, last = parts_of(alike)
             layer = [replace(layers[0], repeated=count) for count in (0, 1)]
@@ -110,6 +112,13 @@ class LeastTime:
             times = [collectives.time(Call(op, block, amount)).seconds for block in collectives.blocks(members)]
             self._calls[key] = min(float(seconds.min()) for seconds in times)
         return self._calls[key]
+
+
+def least_time_of(resolved: TransformerResolved, machine: Machine) -> LeastTime:
+    """Least times of divisions of a scenario; on several sites as if all nodes were in one, which is no slower."""
+    if machine.topology.site_of is None:
+        return LeastTime(machine)
+    return LeastTime(machine_of(replace(resolved, cluster=resolved.cluster.of_one_site())))
 
 
 def _shard_ranks(sizes: ParallelSizes) -> int:

@@ -14,9 +14,15 @@ from scenarios.search import BestFirst, most_simulated
 from scenarios.summary import job_of
 from scenarios.transformer.filling import settings_of_resolved
 from scenarios.transformer.remedies import refusal
-from scenarios.transformer.search import DivisionFound, division_search, memory_of, simulated
+from scenarios.transformer.search import (
+    Division,
+    DivisionFound,
+    division_search,
+    memory_of,
+    simulated,
+    with_other_orders,
+)
 from scenarios.transformer.typed import TransformerResolved, with_changes
-from workloads.transformer.settings import TransformerSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,12 +119,13 @@ def study_divisions(
         search.run(simulate, most=most, further=compare)
         if not search.simulated:
             raise _nothing_fits(resolved, search)
+        with_other_orders(search, simulate)
     fastest = sorted(search.simulated, key=lambda found: found.iteration_time_s or 0.0)
     return TransformerPlanStudy(
         with_changes(resolved, fastest[0].settings),
         tuple(fastest),
         tuple(sorted(search.refused, key=lambda found: found.excess_bytes)),
-        float(memory_of(resolved, search.own).capacity_bytes["hbm"]),
+        float(memory_of(resolved, search.own.settings).capacity_bytes["hbm"]),
         search.count,
         search.slower,
         search.left,
@@ -126,7 +133,7 @@ def study_divisions(
     )
 
 
-def _nothing_fits(resolved: TransformerResolved, search: BestFirst[TransformerSettings, DivisionFound]) -> Exception:
+def _nothing_fits(resolved: TransformerResolved, search: BestFirst[Division, DivisionFound]) -> Exception:
     """The error of a job that fits under no division."""
     nearest = min(search.refused, key=lambda found: found.excess_bytes)
     there = with_changes(resolved, nearest.settings)

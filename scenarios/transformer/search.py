@@ -1,8 +1,12 @@
-"""The divisions of a transformer as a space to search (`scenarios.search`): those that do not fit recompute more."""
+"""The divisions of a transformer as a space to search (`scenarios.search`): those that do not fit recompute more.
+
+On a cluster with sites each division stands on the order of the sites in which its messages take least; the fastest
+one is then simulated in others, too.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from inputs.keys import value_at
@@ -13,11 +17,31 @@ from scenarios.runner import simulation_of
 from scenarios.search import BestFirst
 from scenarios.transformer.divisions import divisions, more_recomputation, sequences_of
 from scenarios.transformer.filling import BATCH, SEQUENCES, settings_of_resolved
-from scenarios.transformer.least_time import LeastTime
+from scenarios.transformer.least_time import LeastTime, least_time_of
+from scenarios.transformer.messages import Order, StageMessages, in_words
 from scenarios.transformer.typed import TransformerResolved, with_changes
 from simulator.lowering import Machine
 from workloads.transformer.family import TransformerWorkload
-from workloads.transformer.settings import TransformerSettings
+from workloads.transformer.settings import ParallelSizes, TransformerSettings
+
+MOST_SITES_SIMULATED = 4
+"""Sites of which all orders of the fastest division are simulated: 24 at most."""
+
+MOST_ORDERS_SIMULATED = 8
+"""Orders of more sites that are simulated, those that cost least, beside the cluster's own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Division:
+    """A division of a job.
+
+    Attributes:
+        settings: the job without compression, which each run has by its order of the sites.
+        site_order: order of the sites along the pipeline; empty: the cluster has none.
+    """
+
+    settings: TransformerSettings
+    site_order: Order = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +59,7 @@ class DivisionFound:
         iteration_time_s: iteration time of a run; None: it does not fit, or is not simulated.
         exposed_comm: share of the iteration in which ranks communicate and compute nothing; likewise.
         own: whether it is the scenario's.
+        site_order: order of the sites along the pipeline; empty: the cluster has none.
     """
 
     settings: tuple[str, ...]
@@ -55,6 +80,7 @@ class DivisionFound:
     iteration_time_s: float | None = None
     exposed_comm: float | None = None
     own: bool = False
+    site_order: Order = ()
 
     @property
     def fits(self) -> bool:
@@ -67,58 +93,108 @@ class DivisionSpace:
     """Divisions of a job; see `scenarios.search.SearchSpace`.
 
     Attributes:
-        settings: job of the scenario.
+        own: the scenario's division.
     """
 
     resolved: TransformerResolved
-    settings: TransformerSettings
+    own: Division
     machine: Machine
     _least: LeastTime = field(init=False)
+    _orders: dict[tuple[ParallelSizes, int], tuple[Order, float]] = field(default_factory=dict)
+    _looked: dict[tuple[str, ...], Division] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._least = LeastTime(self.machine)
+        self._least = least_time_of(self.resolved, self.machine)
 
-    def choices(self) -> Iterator[TransformerSettings]:
+    def choices(self) -> Iterator[Division]:
         """Divisions without recomputation."""
-        return divisions(self.settings, self.resolved.cluster.node.ranks)
+        for settings in divisions(self.own.settings, self.resolved.cluster.node.ranks):
+            yield Division(settings, self._best_order(settings)[0])
 
-    def least_s(self, choice: TransformerSettings) -> float:
-        """See `scenarios.transformer.least_time`."""
-        return self._least(choice)
+    def least_s(self, choice: Division) -> float:
+        """Seconds of its kernels (`scenarios.transformer.least_time`), or of its messages in the best order."""
+        return max(self._least(choice.settings), self._best_order(choice.settings)[1])
 
-    def again(self, choice: TransformerSettings) -> TransformerSettings | None:
+    def again(self, choice: Division) -> Division | None:
         """The division with more recomputation."""
-        more = more_recomputation(choice)
-        return replace(choice, recompute=more[0]) if more else None
+        more = more_recomputation(choice.settings)
+        return replace(choice, settings=replace(choice.settings, recompute=more[0])) if more else None
 
-    def looked_at(self, choice: TransformerSettings, *, own: bool = False) -> DivisionFound:
+    def other_orders(self, found: DivisionFound) -> list[Division]:
+        """A division on the sites in other orders: all of them, or where these are many the best and the cluster's."""
+        choice, names = self._looked[found.settings], self.resolved.cluster.site_names
+        if not names or choice.settings.sizes.pipeline == 1:
+            return []
+        messages = StageMessages.of(self.resolved.scenario, self.resolved.cluster, choice.settings)
+        few = len(names) <= MOST_SITES_SIMULATED
+        orders = messages.orders() if few else [*messages.good_orders()[:MOST_ORDERS_SIMULATED], names]
+        looked = set(self._looked.values())
+        return [each for each in (replace(choice, site_order=order) for order in orders) if each not in looked]
+
+    def looked_at(self, choice: Division, *, own: bool = False) -> DivisionFound:
         """A division, not simulated."""
-        memory, sizes = memory_of(self.resolved, choice), choice.sizes
-        chunks = sizes.virtual_stages * choice.microbatches
+        settings = choice.settings
+        memory, sizes = memory_of(self.resolved, settings), settings.sizes
+        chunks = sizes.virtual_stages * settings.microbatches
+        words = (*settings_in_words(settings, self.resolved), *_order_in_words(choice.site_order, self.resolved))
+        self._looked[words] = choice
         return DivisionFound(
-            settings=settings_in_words(choice, self.resolved),
+            settings=words,
             tensor=sizes.tensor,
             pipeline=sizes.pipeline,
             context=sizes.context,
             data=sizes.data,
             virtual_stages=sizes.virtual_stages,
             sharding=sizes.sharding,
-            micro_batch=choice.micro_batch,
-            microbatches=choice.microbatches,
-            recompute=choice.recompute,
+            micro_batch=settings.micro_batch,
+            microbatches=settings.microbatches,
+            recompute=settings.recompute,
             memory_bytes=memory.most_bytes,
             excess_bytes=memory.worst_excess_bytes,
             items_bytes=memory.fullest_items(),
-            least_time_s=self._least(choice),
+            least_time_s=self.least_s(choice),
             bubble=(sizes.pipeline - 1) / (chunks + sizes.pipeline - 1),
             own=own,
+            site_order=choice.site_order,
         )
 
+    def _best_order(self, settings: TransformerSettings) -> tuple[Order, float]:
+        """Order of the sites that costs least, and its cost in seconds; alike for what changes no message."""
+        if settings.sizes.pipeline == 1 or not self.resolved.cluster.site_names:
+            return self.own.site_order, 0.0
+        key = (replace(settings.sizes, shard_size=settings.sizes.shards), settings.micro_batch)
+        if key not in self._orders:
+            messages = StageMessages.of(self.resolved.scenario, self.resolved.cluster, settings)
+            order = messages.best_order()
+            self._orders[key] = order, messages.cost_s(order)
+        return self._orders[key]
 
-def division_search(resolved: TransformerResolved) -> BestFirst[TransformerSettings, DivisionFound]:
+
+def division_search(resolved: TransformerResolved) -> BestFirst[Division, DivisionFound]:
     """The search among the divisions of a scenario."""
-    own = settings_of_resolved(resolved)
+    settings = replace(settings_of_resolved(resolved), compression=None)
+    own = Division(settings, _own_order(resolved))
     return BestFirst(DivisionSpace(resolved, own, machine_of(resolved)), own)
+
+
+def with_other_orders(
+    search: BestFirst[Division, DivisionFound], simulate: Callable[[DivisionFound], DivisionFound]
+) -> None:
+    """Simulate the fastest division on the sites in other orders."""
+    fastest = min(search.simulated, key=lambda found: found.iteration_time_s or 0.0)
+    if isinstance(search.space, DivisionSpace):
+        for choice in search.space.other_orders(fastest):
+            search.add(choice, simulate)
+
+
+def _own_order(resolved: TransformerResolved) -> Order:
+    """Order of the scenario's sites; empty: there are none."""
+    return resolved.site_order or resolved.cluster.site_names
+
+
+def _order_in_words(order: Order, resolved: TransformerResolved) -> tuple[str, ...]:
+    """The setting of an order of the sites, if the scenario has another one."""
+    return () if order == _own_order(resolved) else (f"site_order={in_words(order)}",)
 
 
 def memory_of(resolved: TransformerResolved, settings: TransformerSettings) -> MemoryReport:
@@ -154,6 +230,8 @@ def settings_in_words(settings: TransformerSettings, resolved: TransformerResolv
         found.append(f"workload.micro_batch_size={settings.micro_batch}")
     if section.recompute != settings.recompute:
         found.append(f"workload.recompute={settings.recompute}")
+    if section.compression is not None and sizes.pipeline == 1:
+        found.append("workload.compression=null")
     given = [value_at(resolved.document.data, key) for key in (BATCH, SEQUENCES)]
     if found and given == [None, None]:  # the default depends on the sizes
         found.append(f"workload.sequences={sequences_of(settings)}")

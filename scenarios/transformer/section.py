@@ -11,6 +11,7 @@ from scenarios.types import KIND, PRECISION, WORKLOAD, BatchSize, Scenario, Sect
 from simulator.precisions import SumPrecision
 from workloads.graph.choices import FloatPrecision, OptimizerChoice, Precision
 from workloads.graph.optimizers import DenseOptimizerKind
+from workloads.transformer.compression import CompressedFormat
 from workloads.transformer.settings import AttentionChoice, ContextExchange, Recompute, Sharding
 
 Count: TypeAlias = Annotated[int, Field(ge=1, le=1_000_000)]
@@ -64,6 +65,36 @@ class ParallelChoice(Strict):
     )
 
 
+class TensorCompressionChoice(Strict):
+    """Compression of the tensors of one direction."""
+
+    format: CompressedFormat = Field(
+        "topk",
+        description="topk: the largest elements with an index of 4 bytes each; quantize: all of them in fewer bits",
+    )
+    ratio: Annotated[float, Field(ge=1, le=1e6)] = Field(
+        description="topk: elements for each one that is sent; quantize: bits of an element for each one that is sent"
+    )
+    reads: Annotated[float, Field(ge=1, le=100)] | None = Field(
+        None, description="times that the sender reads the tensor (default: topk bytes of an element + 1, quantize 2)"
+    )
+
+
+class CompressionChoice(Strict):
+    """Compression of messages between pipeline stages."""
+
+    activations: TensorCompressionChoice | None = Field(None, description="of messages to the next stage")
+    gradients: TensorCompressionChoice | None = Field(None, description="of messages back to the stage before")
+    where: Literal["between_sites", "everywhere"] = Field(
+        "between_sites", description="which messages: between sites, or between all stages"
+    )
+    ratios: Literal["fixed", "adatopk"] = Field(
+        "fixed",
+        description="fixed: all have the ratio; adatopk: the slowest link has it, others as much of it as their share "
+        "of its time, at least 1",
+    )
+
+
 class TransformerSection(Section):
     """The trained transformer, its batch, and the groups of ranks that train it."""
 
@@ -82,6 +113,11 @@ class TransformerSection(Section):
         "none",
         description="forward work that the backward pass repeats: none; selective: attention, which only helps where "
         "it is unfused; operators: every second product and what is between them; alternate: every second layer; full",
+    )
+    compression: CompressionChoice | None = Field(
+        None,
+        description="compression of messages between pipeline stages: {activations: {format, ratio, reads}, gradients: "
+        "likewise, where: between_sites or everywhere, ratios: fixed or adatopk} (default: none)",
     )
     compiled: bool = Field(False, description="whether chains of element-wise operators are one kernel each")
     attention: AttentionChoice = Field(

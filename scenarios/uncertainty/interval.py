@@ -22,7 +22,7 @@ from simulator.analysis.bound import IMPROVEMENT, NEGLIGIBLE_GAIN, Gain
 WHOLE = "whole"
 """Name of the class of constants that all of the time depends on."""
 
-COLLECTIVES = ("NVLink", "NIC", "spine", "messages")
+COLLECTIVES = ("NVLink", "NIC", "spine", "site", "messages")
 """Classes whose time is that of collectives."""
 
 

@@ -95,6 +95,7 @@ def machine_constants(cluster: Cluster, calibration: Calibration, usage: Usage) 
         "NVLink": [*_nvlink(cluster), *near],
         "NIC": [*_nics(cluster, between, usage), *far],
         "spine": [*_spine(cluster), *far],
+        "site": [*_sites(cluster)],
         "messages": [*_messages(cluster, usage, inside, between)],
         "PCIe/DDR": [*_pcie(cluster, usage), *([] if cluster.node.scale_up is not None else near)],
     }
@@ -254,6 +255,20 @@ def _spine(cluster: Cluster) -> Iterator[Weighted]:
         value = getattr(fabric, name)
         if value is not None:
             yield Weighted(1.0, graded(f"{FABRIC}.{name}", value, measure))
+
+
+def _sites(cluster: Cluster) -> Iterator[Weighted]:
+    """Rates of the links between sites: the least sure one stands for all."""
+    links = cluster.site_links
+    if links is None:
+        return
+    named = {f"pairs[{number}]": pair for number, pair in enumerate(links.pairs)}
+    every = ({} if links.default is None else {"default": links.default}) | named
+    rates = (
+        graded(f"cluster.site_links.{name}.bytes_per_s", link.bytes_per_s, "iperf3 between a node of each site")
+        for name, link in every.items()
+    )
+    yield Weighted(1.0, max(rates, key=lambda constant: constant.sigma))
 
 
 def _pcie(cluster: Cluster, usage: Usage) -> Iterator[Weighted]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from hardware_specs.types import Cluster
@@ -14,7 +14,7 @@ from simulator.network.model import CollectiveModel
 from simulator.network.topology import Placement, Topology
 
 BOUND_CLASSES: tuple[str, ...] = (
-    "GEMM", "HBM", "NVLink", "NIC", "spine", "messages", "PCIe/DDR", "host", "input", "imbalance",
+    "GEMM", "HBM", "NVLink", "NIC", "spine", "site", "messages", "PCIe/DDR", "host", "input", "imbalance",
 )  # fmt: skip
 """Resource classes that can bound an iteration."""
 
@@ -22,7 +22,7 @@ WHOLE_CLASSES: tuple[str, ...] = ("communication", "compute")
 """Collectives and kernels as wholes: links, messages and rates of several classes at once."""
 
 LINK_CLASSES: dict[str, tuple[ResourceClass, ...]] = {
-    "NVLink": ("nvlink",), "NIC": ("nic",), "spine": ("spine", "torus"),
+    "NVLink": ("nvlink",), "NIC": ("nic",), "spine": ("spine", "torus"), "site": ("site",),
     "PCIe/DDR": ("pcie", "switch", "socket", "ddr", "ssd"),
 }  # fmt: skip
 """Links of each class of the bound."""
@@ -40,8 +40,9 @@ class Machine:
     def improved(self, improve: Mapping[str, float]) -> Machine:
         """The machine with classes of `BOUND_CLASSES` faster by the given factors.
 
-        GEMM: arithmetic rate. HBM: memory rates of all kernels. NVLink, NIC, spine (links of a torus too), PCIe/DDR
-        (other links inside a node, and host memory): bandwidth of that class; the time of a hop does not change.
+        GEMM: arithmetic rate. HBM: memory rates of all kernels. NVLink, NIC, spine (links of a torus too), site
+        (links between sites), PCIe/DDR (other links inside a node, and host memory): bandwidth of that class; the time
+        of a hop does not change.
         messages: starts, hops and posts of collectives. host: host work, and waits of devices for launches. The others
         are no part of a machine: see `simulator.lowering.lower`.
 
@@ -69,6 +70,7 @@ def build_machine(
     launch_s: float,
     placement: Placement = "block",
     seed: int = 0,
+    site_order: Sequence[str] | None = None,
     algorithms: Mapping[str, str] | None = None,
     background: Mapping[ResourceClass, OtherJob] | None = None,
     compute_model: str = "roofline",
@@ -80,6 +82,7 @@ def build_machine(
         launch_s: host time of one kernel launch, from the framework profile.
         placement: see `Topology.build`.
         seed: seed of a random placement.
+        site_order: order in which the sites of the cluster are filled; None: its own.
         algorithms: collective algorithms to force, by operation; the others are chosen by predicted time.
         background: traffic of other jobs on the links of a class.
         compute_model: name in `COMPUTE_MODELS`.
@@ -87,7 +90,7 @@ def build_machine(
     Raises:
         InputError: an impossible size, or an unknown placement, algorithm or compute model.
     """
-    topology = Topology.build(cluster, world_size, placement, seed)
+    topology = Topology.build(cluster, world_size, placement, seed, site_order)
     compute = _compute(cluster, world_size, launch_s, compute_model)
     return Machine(topology, compute, CollectiveModel.of(cluster, topology, algorithms), dict(background or {}))
 

@@ -52,6 +52,7 @@ class Block:
         uniform: whether every domain of an instance holds the same number of its members.
         rail: position of each member among those of its domain, by GPU ``[I, n]``: equal positions are the same GPU of
             each node, and form a rail; None where the domains hold different GPUs.
+        sites: members by site; None: all ranks of the machine are in one.
     """
 
     number: IntArray
@@ -59,6 +60,7 @@ class Block:
     domains: Grouping
     uniform: bool
     rail: IntArray | None = None
+    sites: Grouping | None = None
     _groupings: dict[tuple[int, ...], Grouping] = field(default_factory=dict)
 
     @property
@@ -75,6 +77,11 @@ class Block:
     def node_count(self) -> int:
         """m, domains each instance is on: nodes, or what NVLink joins where that is more."""
         return self.domains.width
+
+    @property
+    def site_count(self) -> int:
+        """Number of sites that each instance is on."""
+        return 1 if self.sites is None else self.sites.width
 
     @property
     def local(self) -> FloatArray:

@@ -276,9 +276,9 @@ def _full_rate_s(
 
 
 def point_block(cluster: Cluster, point: CalibrationPoint) -> tuple[Topology, Block]:
-    """The ranks of a calibration point: ``ranks_per_node`` on each node."""
+    """The ranks of a calibration point: ``ranks_per_node`` on each node, all of one site."""
     gpus = cluster.node.ranks
-    topology = Topology.build(cluster, point.nodes * gpus)
+    topology = Topology.build(cluster.of_one_site(), point.nodes * gpus)
     rank = np.arange(topology.world_size)
     taking_part = (rank % gpus < point.ranks_per_node) & (rank // gpus < point.nodes)
     instance = np.where(taking_part, 0, -1)

@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from simulator.network.blocks import Block
+from simulator.network.blocks import Block, Grouping
 from simulator.operators import FloatArray
 from simulator.program import IntArray
 
@@ -53,12 +53,17 @@ def around_domains(block: Block, amount: FloatArray) -> Messages:
 
 def first_members(block: Block) -> IntArray:
     """Position of the first member of each domain ``[I, m]``."""
-    slot = block.domains.slot
+    return first_of(block.domains)
+
+
+def first_of(grouping: Grouping) -> IntArray:
+    """Position of the first member of each value ``[I, w]``, in the order of the values."""
+    slot = grouping.slot
     order = np.argsort(slot, axis=1, kind="stable")
     ordered = np.take_along_axis(slot, order, axis=1)
     new = np.ones_like(ordered, dtype=bool)
     new[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
-    first: IntArray = order[new].reshape(block.instance_count, -1)
+    first: IntArray = order[new].reshape(len(slot), -1)
     return first
 
 

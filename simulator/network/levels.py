@@ -4,26 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, Protocol
 
 import numpy as np
 
 from hardware_specs.types import Cluster, Fabric, Node
+from simulator.network.blocks import Block
+from simulator.network.destinations import Messages
 from simulator.network.routes import Routes
+from simulator.network.sites import SiteMesh
 from simulator.network.torus import Torus
 from simulator.operators import FloatArray
 from simulator.program import IntArray
 
-ResourceClass = Literal["nvlink", "pcie", "switch", "socket", "ddr", "nic", "spine", "torus", "ssd"]
+ResourceClass = Literal["nvlink", "pcie", "switch", "socket", "ddr", "nic", "spine", "torus", "site", "ssd"]
 Port = Literal[
     "nvlink_tx", "nvlink_rx", "pcie_h2d", "pcie_d2h", "switch_up", "switch_down", "socket_out", "socket_in",
-    "ddr", "nic_tx", "nic_rx", "spine_up", "spine_down", "torus_plus", "torus_minus", "ssd",
+    "ddr", "nic_tx", "nic_rx", "spine_up", "spine_down", "torus_plus", "torus_minus", "site_link", "ssd",
 ]  # fmt: skip
 LEVEL_PORTS: dict[ResourceClass, tuple[Port, ...]] = {
     "nvlink": ("nvlink_tx", "nvlink_rx"), "pcie": ("pcie_d2h", "pcie_h2d"), "switch": ("switch_up", "switch_down"),
     "socket": ("socket_out", "socket_in"), "ddr": ("ddr",), "nic": ("nic_tx", "nic_rx"),
     "spine": ("spine_up", "spine_down"), "torus": ("torus_plus", "torus_minus"),
-    "ssd": ("ssd",),
+    "site": ("site_link",), "ssd": ("ssd",),
 }  # fmt: skip
 """Resources of a level: the links its ranks send over, and those they receive over; one for both where they share
 it."""
@@ -74,6 +77,30 @@ class Beside:
     inside: IntArray
 
 
+class Routed(Protocol):
+    """Links whose choice depends on the receiver of a message, too."""
+
+    def loads(self, messages: Messages, block: Block) -> tuple[FloatArray, ...]:
+        """Bytes over the links of `used` of each instance, each ``[I, w]``, one array for each port of the level."""
+        ...
+
+    def used(self, block: Block) -> tuple[IntArray, ...]:
+        """Numbers of the links between members of each instance, each ``[I, w]``, one array for each port."""
+        ...
+
+    def farthest(self, messages: Messages, block: Block) -> int:
+        """Links between switches on the longest route of some messages."""
+        ...
+
+    def delay_s(self, messages: Messages, block: Block, rounds: int) -> FloatArray | float:
+        """Latency of the links themselves, seconds ``[I, 1]`` or a number.
+
+        Args:
+            rounds: times that the messages follow each other, each sent on by its receiver.
+        """
+        ...
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Level:
     """One kind of link between ranks; all arrays ``[world_size]``.
@@ -89,7 +116,9 @@ class Level:
         crossings: bytes over the link for each byte that needs it.
         beside: traffic that passes NICs on the same links, the other way round: sent from host memory, received into
             it.
-        torus: the torus, where links depend on the receiver; `link` and `inside` are then its node. None elsewhere.
+        routed: a torus or the links between sites, where links depend on the receiver; `link` and `inside` are then the
+            rank's node or site. None elsewhere.
+        link_names: names of the links where they have some, in the order of their numbers.
     """
 
     name: ResourceClass
@@ -101,8 +130,9 @@ class Level:
     within: IntArray | None = None
     mesh: Mesh | None = None
     crossings: float = 1.0
-    torus: Torus | None = None
+    routed: Routed | None = None
     beside: Beside | None = None
+    link_names: tuple[str, ...] = ()
 
     @property
     def labels(self) -> tuple[IntArray, ...]:
@@ -258,7 +288,7 @@ def _fabric_levels(cluster: Cluster, node_of: IntArray, nic: Level, domain: IntA
     if fabric.dimensions is not None and fabric.link_bytes_per_s is not None:
         rates = fabric.link_bytes_per_s.value
         torus = Torus(fabric.dimensions.value, node_of, tuple(max(rates) / rate for rate in rates))
-        return [Level("torus", max(rates), torus.link_count, node_of, inside=node_of, torus=torus)]
+        return [Level("torus", max(rates), torus.link_count, node_of, inside=node_of, routed=torus)]
     oversubscription = fabric.oversubscription
     crossings = 1.0 if fabric.detour_share is None else 1.0 + fabric.detour_share.value
     if oversubscription * crossings <= 1.0 or int(node_of.max()) == 0:
@@ -285,3 +315,15 @@ def _spine_level(fabric: Fabric, node_of: IntArray, nic: Level, domain: IntArray
     rate = nic.bytes_per_s * ports * per_leaf / oversubscription
     crossings = 1.0 if fabric.detour_share is None else 1.0 + fabric.detour_share.value
     return Level("spine", rate, int(unit.max()) + 1, unit, inside=unit, crossings=crossings)
+
+
+def site_level(cluster: Cluster, site_of: IntArray) -> Level:
+    """Links between sites, one for each direction of each pair.
+
+    Args:
+        site_of: site of each rank ``[world_size]``.
+    """
+    mesh = SiteMesh.of(cluster, site_of)
+    return Level(
+        "site", mesh.bytes_per_s, mesh.link_count, site_of, inside=site_of, routed=mesh, link_names=mesh.link_names
+    )

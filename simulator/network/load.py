@@ -99,8 +99,8 @@ def _link_bytes(
     Args:
         own: traffic of the members without the traffic of their NICs; None: the pattern's traffic over the level.
     """
-    if level.torus is not None:
-        return level.torus.loads(pattern.messages(block), block)
+    if level.routed is not None:
+        return level.routed.loads(pattern.messages(block), block)
     traffic = over_level(pattern, block, level) if own is None else own
     links = block.grouping(level.link)
     both = (traffic.out_bytes, traffic.in_bytes)
@@ -119,8 +119,8 @@ def _side_by_side(block: Block, one: FloatArray, other: FloatArray) -> FloatArra
 def links_used(port: Port, block: Block, topology: Topology) -> IntArray:
     """Numbers of the links of one kind, those of `port_bytes` ``[I, w]``, counted from 0."""
     level = topology.ports[port]
-    if level.torus is not None:
-        return level.torus.used(block)[LEVEL_PORTS[level.name].index(port)]
+    if level.routed is not None:
+        return level.routed.used(block)[LEVEL_PORTS[level.name].index(port)]
     if level.beside is not None:
         return block.joint(level.link, level.beside.link).numbers
     return block.grouping(level.link).numbers
@@ -128,8 +128,17 @@ def links_used(port: Port, block: Block, topology: Topology) -> IntArray:
 
 def links_per_hop(pattern: Pattern, block: Block, topology: Topology) -> int:
     """Links between switches on the longest way of a pattern on a torus; 1 on other fabrics."""
-    torus = next((level.torus for level in topology.levels if level.torus is not None), None)
-    return 1 if torus is None else max(torus.farthest(pattern.messages(block), block), 1)
+    routed = (level.routed for level in topology.levels if level.routed is not None)
+    return max((links.farthest(pattern.messages(block), block) for links in routed), default=1) or 1
+
+
+def delay_s(stage: Stage, block: Block, topology: Topology) -> FloatArray | float:
+    """Latency of the links between sites on the way of a stage, seconds ``[I, 1]`` or a number."""
+    routed = (level.routed for level in topology.levels if level.routed is not None)
+    found: FloatArray | float = 0.0
+    for links in routed:
+        found = found + links.delay_s(stage.pattern.messages(block), block, stage.rounds)
+    return found
 
 
 def over_level(pattern: Pattern, block: Block, level: Level) -> Traffic:

@@ -53,7 +53,8 @@ def _blocks_of_size(numbers: IntArray, members: IntArray, topology: Topology) ->
         chosen = (shape == key[0]) & (on_rails == key[1]) & (gpus == key[2])
         domains = grouping_of(topology.domain_of[members[chosen]])
         rails = rail[chosen] if key[1] else None
-        blocks.append(Block(numbers[chosen], members[chosen], domains, bool(even[chosen][0]), rails))
+        sites = None if topology.site_of is None else grouping_of(topology.site_of[members[chosen]])
+        blocks.append(Block(numbers[chosen], members[chosen], domains, bool(even[chosen][0]), rails, sites))
     return blocks
 
 

@@ -20,6 +20,7 @@ from simulator.network.load import (
     LinkWork,
     PortBytes,
     busiest,
+    delay_s,
     host_port_bytes,
     link_seconds,
     links_per_hop,
@@ -61,6 +62,7 @@ class StageAmounts:
         mesh_share: part of the NVLink ports that it can use.
         links: links between switches that its longest message takes.
         passed_bytes: most bytes that a member takes over in host memory from others of its node.
+        delay_s: latency of the links between sites, seconds ``[a, 1]`` or a number.
     """
 
     stage: Stage
@@ -68,6 +70,7 @@ class StageAmounts:
     mesh_share: float
     links: int
     passed_bytes: float = 0.0
+    delay_s: FloatArray | float = 0.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -215,6 +218,7 @@ class CollectiveModel:
                 mesh_share(stage.pattern, block, topology) * stage.near_efficiency,
                 links_per_hop(stage.pattern, block, topology),
                 near_bytes(stage, block, topology) if call.on_host else 0.0,
+                delay_s(stage, block, topology),
             )
             for stage in algorithm.stages(call)
         )
@@ -252,7 +256,7 @@ class CollectiveModel:
 
     def _known(self, call: Call) -> list[CollectiveAlgorithm]:
         """The algorithms that can run on the machine and on the call's ranks."""
-        known = [a for a in possible(self.cluster, call.op) if a.applies(call.block)]
+        known = [a for a in possible(self.cluster, call.op) if a.runs_over(call.block)]
         return known if call.root is None else [a for a in known if a.name == STRAIGHT]
 
     def _options(self, call: Call, algorithm: CollectiveAlgorithm) -> list[Timed]:
@@ -286,7 +290,7 @@ class CollectiveModel:
         own_s = self.transport.own_seconds(latency, protocol)
         latency_s = pipeline.latency_s(hops_s, own_s, self._near_and_far(seconds), work.seconds - beside_s)
         start_s = self.transport.start_seconds(latency, protocol)
-        return TimedStage(start_s + latency_s, work, posts_s, seconds)
+        return TimedStage(start_s + latency_s + part.delay_s, work, posts_s, seconds)
 
     def _of_ll(self, fractions: LinkFractions) -> LinkFractions:
         """Fractions that LL reaches between nodes."""
@@ -295,7 +299,7 @@ class CollectiveModel:
     def _near_and_far(self, seconds: Mapping[ResourceClass, FloatArray]) -> tuple[FloatArray, FloatArray]:
         """Seconds ``[a, 1]`` of the busiest link inside a node, and of that between nodes."""
         near = (value for name, value in seconds.items() if name in self.topology.near_classes)
-        return busiest(near), busiest(value for name, value in seconds.items() if name in NETWORK)
+        return busiest(near), busiest(value for name, value in seconds.items() if name in (*NETWORK, "site"))
 
     def link_fractions(self, call: Call, algorithm: CollectiveAlgorithm) -> dict[ResourceClass, LinkFractions]:
         """Fraction of each link class that the call reaches; the NIC fraction covers spine and torus too."""

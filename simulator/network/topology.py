@@ -21,7 +21,7 @@ import numpy as np
 
 from hardware_specs.types import Cluster
 from inputs.errors import InputError
-from simulator.network.levels import LEVEL_PORTS, Level, Port, ResourceClass, host_levels_of, levels_of
+from simulator.network.levels import LEVEL_PORTS, Level, Port, ResourceClass, host_levels_of, levels_of, site_level
 from simulator.program import IntArray
 
 BETWEEN_RANKS_OF_A_NODE = ("pcie", "switch", "socket")
@@ -41,6 +41,7 @@ class Topology:
         domain_of: ranks of one number reach each other by NVLink, or are on one node ``[world_size]``.
         levels: the kinds of links, from the GPU outwards.
         host_levels: levels that no collective uses.
+        site_of: site of each rank, its number among those of the cluster ``[world_size]``; None: all are in one.
     """
 
     world_size: int
@@ -50,29 +51,34 @@ class Topology:
     domain_of: IntArray
     levels: tuple[Level, ...]
     host_levels: tuple[Level, ...] = ()
+    site_of: IntArray | None = None
 
     @staticmethod
-    def build(cluster: Cluster, world_size: int, placement: Placement = "block", seed: int = 0) -> Topology:
+    def build(
+        cluster: Cluster,
+        world_size: int,
+        placement: Placement = "block",
+        seed: int = 0,
+        site_order: Sequence[str] | None = None,
+    ) -> Topology:
         """Place ``world_size`` ranks on as few nodes of ``cluster`` as hold them.
 
         Args:
             placement: ``block`` fills node after node; ``round_robin`` deals ranks to the nodes in turn; ``random``
                 shuffles the block placement.
             seed: seed of ``random`` (Philox).
+            site_order: order in which the sites are filled, names of all; None: the cluster's.
 
         Raises:
-            InputError: ``world_size`` is below 1, or the placement is unknown.
+            InputError: ``world_size`` is below 1 or more than fits, or the placement is unknown.
         """
-        per_node = cluster.node.ranks
-        if world_size < 1:
-            raise InputError("a job needs ranks", key="world_size", given=world_size, expected="1 or more")
-        nodes = -(-world_size // per_node)
-        _check_fits(cluster, nodes, world_size)
-        slots = _slots(world_size, nodes, per_node, placement, seed)
-        node_of, local = slots // per_node, slots % per_node
+        node_of, local, site_of = placed(cluster, world_size, placement, seed, site_order)
         domain, levels = levels_of(cluster, node_of, local)
+        if site_of is not None:
+            levels = (*levels, site_level(cluster, site_of))
         host_levels = host_levels_of(cluster.node, node_of, local, {level.name for level in levels})
-        return Topology(world_size, nodes, node_of, local, domain, levels, host_levels)
+        nodes = int(node_of.max()) + 1
+        return Topology(world_size, nodes, node_of, local, domain, levels, host_levels, site_of)
 
     @cached_property
     def rates(self) -> dict[ResourceClass, float]:
@@ -122,13 +128,47 @@ class Topology:
         return _ResourceNames(self)
 
 
+def placed(
+    cluster: Cluster, world_size: int, placement: Placement, seed: int, site_order: Sequence[str] | None = None
+) -> tuple[IntArray, IntArray, IntArray | None]:
+    """Node of each rank, its GPU there, and its site ``[world_size]``; None where all are in one site.
+
+    Args and errors are those of `Topology.build`.
+    """
+    per_node = cluster.node.ranks
+    if world_size < 1:
+        raise InputError("a job needs ranks", key="world_size", given=world_size, expected="1 or more")
+    nodes = -(-world_size // per_node)
+    _check_fits(cluster, nodes, world_size)
+    slots = _slots(world_size, nodes, per_node, placement, seed)
+    node_of = slots // per_node
+    site_of_node = _sites_of_nodes(cluster, nodes, site_order)
+    several = site_of_node is not None and site_of_node[0] != site_of_node[-1]
+    return node_of, slots % per_node, site_of_node[node_of] if site_of_node is not None and several else None
+
+
+def _sites_of_nodes(cluster: Cluster, nodes: int, site_order: Sequence[str] | None) -> IntArray | None:
+    """Site of each node ``[nodes]``: as many follow each other as a site holds."""
+    if cluster.sites is None:
+        return None
+    names = cluster.site_names
+    order = np.array([names.index(name) for name in site_order or names], dtype=np.int64)
+    held = np.array([cluster.sites[number].nodes.value for number in order], dtype=np.int64)
+    return np.repeat(order, held)[:nodes]
+
+
 def _check_fits(cluster: Cluster, nodes: int, world_size: int) -> None:
-    """A torus ends at its last node; other fabrics may be thought larger than they are."""
+    """Tori and sites end at their last node; other fabrics may be thought larger than they are."""
     dimensions = cluster.fabric.dimensions
-    if dimensions is None or nodes <= prod(dimensions.value):
+    if dimensions is not None:
+        most, where = prod(dimensions.value), "torus"
+    elif cluster.sites is not None:
+        most, where = cluster.max_nodes.value, "sites"
+    else:
         return
-    most = prod(dimensions.value)
-    expected = f"at most {most * cluster.node.ranks}, on the {most} nodes of its torus"
+    if nodes <= most:
+        return
+    expected = f"at most {most * cluster.node.ranks}, on the {most} nodes of its {where}"
     raise InputError("the job is larger than the machine", key="world_size", given=world_size, expected=expected)
 
 
@@ -150,7 +190,7 @@ class _ResourceNames(Sequence[str]):
     """Names as ``nic_tx[3]``, computed on access: a large fabric has hundreds of thousands."""
 
     def __init__(self, topology: Topology) -> None:
-        self._counts = [(port, level.count) for port, level in topology.ports.items()]
+        self._ports = list(topology.ports.items())
         self._length = topology.resource_count
 
     def __len__(self) -> int:
@@ -164,8 +204,8 @@ class _ResourceNames(Sequence[str]):
         if isinstance(index, slice):
             return [self[i] for i in range(*index.indices(self._length))]
         left = index if index >= 0 else index + self._length
-        for port, count in self._counts:
-            if 0 <= left < count:
-                return f"{port}[{left}]"
-            left -= count
+        for port, level in self._ports:
+            if 0 <= left < level.count:
+                return f"{port}[{level.link_names[left] if level.link_names else left}]"
+            left -= level.count
         raise IndexError(index)

@@ -72,8 +72,12 @@ class Torus:
         if block not in self._used:
             even = (Spread(np.ones((1, 1)), np.ones((1, 1))),)
             found = [self._instance_loads(even, block, i) > 0.0 for i in range(block.instance_count)]
-            self._used[block] = (_widest([some[0] for some in found]), _widest([some[1] for some in found]))
+            self._used[block] = (widest([some[0] for some in found]), widest([some[1] for some in found]))
         return self._used[block]
+
+    def delay_s(self, messages: Messages, block: Block, rounds: int) -> float:  # noqa: ARG002 - one signature
+        """None: the library's hops are paid for each link (`farthest`)."""
+        return 0.0
 
     def farthest(self, messages: Messages, block: Block) -> int:
         """Links on the longest route of some messages."""
@@ -195,7 +199,7 @@ def _row(values: FloatArray, instance: int) -> FloatArray:
     return row
 
 
-def _widest(used: list[NDArray[np.bool_]]) -> IntArray:
+def widest(used: list[NDArray[np.bool_]]) -> IntArray:
     """Numbers of the links used by each instance ``[I, w]``: all used ones, and others up to the same number."""
     width = max(int(np.count_nonzero(row)) for row in used)
     return np.stack([np.sort(np.argsort(~row, kind="stable")[:width]) for row in used])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TypeVar
 
 import numpy as np
 
@@ -23,6 +24,7 @@ from simulator.operators import (
 )
 
 _AMOUNTS: dict[type, tuple[str, ...]] = {
+    Attention: ("flops", "bytes"),
     Interaction: ("flops", "read_bytes", "write_bytes"),
     DenseOptimizer: ("parameters", "traffic_bytes"),
     Copy: ("bytes",),
@@ -38,20 +40,28 @@ def part_of(work: Work, parts: int) -> Work | None:
     Rows of a product and images of a convolution are divided; amounts of other kernels, and bytes of collectives, too.
     """
     if isinstance(work, KernelSeries):
-        kernels = [(count, _kernel_part(kernel, parts)) for count, kernel in work.kernels]
-        cut = tuple((count, kernel) for count, kernel in kernels if kernel is not None)
-        return replace(work, kernels=cut) if len(cut) == len(kernels) else None
-    if isinstance(work, Gemm | Attention | Elementwise):
-        return _kernel_part(work, parts)
-    if isinstance(work, Convolution):
-        return None if work.images % parts else replace(work, images=work.images // parts)
-    names = next((names for kind, names in _AMOUNTS.items() if isinstance(work, kind)), ())
-    return replace(work, **{name: getattr(work, name) / parts for name in names}) if names else None
+        cut = [(count, kernel_part(kernel, parts)) for count, kernel in work.kernels]
+        whole = tuple((count, kernel) for count, kernel in cut if kernel is not None)
+        return replace(work, kernels=whole) if len(whole) == len(cut) else None
+    if isinstance(work, Kernel):
+        return kernel_part(work, parts)
+    return _amounts_divided(work, parts)
 
 
-def _kernel_part(kernel: Kernel, parts: int) -> Kernel | None:
+def kernel_part(kernel: Kernel, parts: int) -> Kernel | None:
+    """As `part_of`, of a kernel of a series."""
     if isinstance(kernel, Gemm):
         return replace(kernel, m=kernel.m / parts) if np.all(np.asarray(kernel.m) >= parts) else None
-    if isinstance(kernel, Attention):
-        return replace(kernel, flops=kernel.flops / parts, bytes=kernel.bytes / parts)
-    return replace(scaled(kernel, 1.0 / parts), pieces=kernel.pieces / parts)
+    if isinstance(kernel, Convolution):
+        return None if kernel.images % parts else replace(kernel, images=kernel.images // parts)
+    if isinstance(kernel, Elementwise):
+        return replace(scaled(kernel, 1.0 / parts), pieces=kernel.pieces / parts)
+    return _amounts_divided(kernel, parts)
+
+
+Cut = TypeVar("Cut", bound=Work)
+
+
+def _amounts_divided(work: Cut, parts: int) -> Cut | None:
+    names = next((names for kind, names in _AMOUNTS.items() if isinstance(work, kind)), ())
+    return replace(work, **{name: getattr(work, name) / parts for name in names}) if names else None

@@ -118,6 +118,11 @@ def plan_page(folder: Path) -> Path:
     return folder / "plan" / "plan.html"
 
 
+def strategies_page(folder: Path) -> Path:
+    dlrmsim.plan("mlperf_dlrm_v1", settings=["nodes=1"], search="strategies", compare=True, out=folder / "plan")
+    return folder / "plan" / "plan.html"
+
+
 def divisions_page(folder: Path) -> Path:
     settings = ["nodes=2", "workload.model=gpt2_large", "workload.sequences=32", "cluster.node.gpu.memory_bytes=20 GB"]
     dlrmsim.plan("llama3_8b_fsdp_128", settings=settings, out=folder / "plan")
@@ -184,6 +189,7 @@ PAGES: dict[str, Callable[[Path], Path]] = {
     "collective": collective_page,
     "plan": plan_page,
     "divisions": divisions_page,
+    "strategies": strategies_page,
     "import": import_page,
     "one rank": one_rank_page,
     "replay": replay_page,
@@ -220,5 +226,5 @@ def test_no_text_is_cut_and_nothing_complains(context, tmp_path, kind):
 def test_every_template_of_a_page_is_opened_here():
     """A page is a call of `reports.page.assemble`; a new kind needs a page above."""
     modules = [file.stem for file in Path(dlrmsim.__file__).parents[1].glob("reports/**/*_report.py")]
-    known = {"run", "scaling", "collective", "plan", "trace", "suite", "measured"}
+    known = {"run", "scaling", "collective", "plan", "strategy", "trace", "suite", "measured"}
     assert {module.removesuffix("_report") for module in modules} == known

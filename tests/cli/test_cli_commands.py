@@ -207,6 +207,7 @@ def test_the_template_of_a_model_shows_every_key(here):
 
 REFUSED = {
     "gradient_accumulation": "2", "gradient_buckets": "{bytes: 1 MiB}", "backend": "mpi", "communication_cores": "2",
+    "optimizer": "{dense: adagrad}", "all_reduce": "fp16",
 }  # fmt: skip
 """Values of keys that a template may leave out, as its kind refuses them."""
 

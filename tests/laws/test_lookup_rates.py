@@ -11,7 +11,7 @@ from simulator.compute.gpu import GpuModel
 from simulator.operators import EmbeddingLookup, Misses
 
 GPUS = sorted(CATALOGS["gpu"].names())
-UNMEASURED = {"a30_24", "a40_48", "b200_sxm_180", "gb200_186", "k80_12", "m40_12"}
+UNMEASURED = {"a30_24", "a40_48", "b200_sxm_180", "gb200_186", "k80_12", "m40_12", "rtx_3080_10"}
 """GPUs of which no measured L2 rate is public."""
 ROWS = 1e12
 """Bytes of rows that are looked up: a second or so, beside which no kernel start counts."""

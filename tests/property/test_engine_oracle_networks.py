@@ -19,6 +19,7 @@ from simulator.program import ProgramBuilder, TaskGraph
 from tests.network_machines import (
     changed,
     pcie_box,
+    sites,
     staged_box,
     tapered,
     through_host,
@@ -37,6 +38,7 @@ MACHINES = {
     "staged": staged_box(ZIONEX),
     "messages": with_library(ZIONEX, "open_mpi"),
     "torus": torus(ZIONEX, [3, 2], ["10 GB/s", "5 GB/s"]),
+    "sites": sites(ZIONEX, {"a": 1, "b": 2, "c": 1}, "1 GB/s", "30 us", {("a", "c"): ("3 GB/s", "10 us")}),
     "through the host": through_host(ZIONEX),
     "through the host and its switches": through_host(pcie_box(ZIONEX)),
 }
@@ -64,6 +66,7 @@ CYCLIC = (
 BACKGROUNDS = {
     "idle": {},
     "steady": {"nic": OtherJob(0.5), "nvlink": OtherJob(0.2)},
+    "on sites": {"site": OtherJob(0.5, 2e-4, 3e-4)},
     "bursts": {"nic": OtherJob(0.8, 1e-4, 3.1e-4, 2e-5), "pcie": OtherJob(0.4, 2e-3, 1e-3)},
 }
 

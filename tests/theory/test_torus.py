@@ -91,7 +91,7 @@ def test_links_carry_what_messages_routed_one_by_one_put_on_them(dimensions, see
     nodes = int(np.prod(dimensions))
     ranks = nodes * NODE_RANKS - int(rng.integers(0, 4)) if nodes > 1 else NODE_RANKS
     topology = Topology.build(torus(ZIONEX, dimensions), ranks, placement, seed)
-    fabric = level_of(topology).torus
+    fabric = level_of(topology).routed
     for block in blocks_of(rng.integers(-1, 2, ranks), topology):
         sent = rng.uniform(0, 1e6, block.ranks.shape)
         share = rng.dirichlet(np.ones(block.size), block.instance_count)
@@ -111,7 +111,7 @@ def test_bytes_times_links_is_conserved(dimensions, seed):
     """Over all links as many bytes as each message times the length of its shortest way."""
     rng = np.random.default_rng(seed)
     topology = Topology.build(torus(ZIONEX, dimensions), int(np.prod(dimensions)) * NODE_RANKS)
-    fabric = level_of(topology).torus
+    fabric = level_of(topology).routed
     (block,) = blocks_of(np.zeros(topology.world_size, dtype=np.int64), topology)
     pattern = AllPairs(np.ones((1, 1)), rng.uniform(0, 1, block.ranks.shape), rng.dirichlet(np.ones(block.size), 1))
     place = np.stack(np.unravel_index(np.arange(fabric.nodes), dimensions, order="F"))
@@ -127,7 +127,7 @@ def test_all_to_all_on_a_k_ary_n_cube_is_bound_by_its_bisection(k, n):
     """Half of what one half of the nodes sends crosses 2 N / k links: k / 8 S on every link, S sent by a node."""
     topology = Topology.build(torus(ZIONEX, [k] * n), k**n * NODE_RANKS)
     (block,) = blocks_of(np.zeros(topology.world_size, dtype=np.int64), topology)
-    loads = dense(AllPairs(np.full((1, 1), 1e6)), block, level_of(topology).torus)
+    loads = dense(AllPairs(np.full((1, 1), 1e6)), block, level_of(topology).routed)
     np.testing.assert_allclose(loads, k / 8 * 1e6 * NODE_RANKS, rtol=1e-12)
 
 
@@ -136,7 +136,7 @@ def test_all_to_all_with_an_odd_number_of_nodes_along_a_dimension(k):
     """(k^2 - 1) / 8 k: no two ways are equally long."""
     topology = Topology.build(torus(ZIONEX, [k, k]), k**2 * NODE_RANKS)
     (block,) = blocks_of(np.zeros(topology.world_size, dtype=np.int64), topology)
-    loads = dense(AllPairs(np.full((1, 1), 1e6)), block, level_of(topology).torus)
+    loads = dense(AllPairs(np.full((1, 1), 1e6)), block, level_of(topology).routed)
     np.testing.assert_allclose(loads, (k**2 - 1) / (8 * k) * 1e6 * NODE_RANKS, rtol=1e-12)
 
 
@@ -144,7 +144,7 @@ def test_a_ring_in_node_order_goes_from_neighbour_to_neighbour():
     """x to x + 1; at the end of a row also one up: the links that close x carry the step to the next row."""
     topology = Topology.build(torus(ZIONEX, [4, 4]), 128)
     (block,) = blocks_of(np.zeros(128, dtype=np.int64), topology)
-    (loads,) = dense(Rings(np.full((1, 1), 5.0)), block, level_of(topology).torus)
+    (loads,) = dense(Rings(np.full((1, 1), 5.0)), block, level_of(topology).routed)
     last_of_row = np.arange(16) % 4 == 3
     assert np.all(loads[0, 0] == 5.0), "3 steps and the wrap-around of each row"
     assert loads[0, 1][~last_of_row].sum() == 20.0, "after the wrap-around, from x = 0"
@@ -216,7 +216,7 @@ def test_groups_use_only_the_links_between_their_own_nodes():
     """Two halves of a row of 8: each a line of 4, whose ring goes back the way it came."""
     topology = Topology.build(torus(ZIONEX, [8]), 64)
     (block,) = blocks_of(np.arange(64) // 32, topology)
-    loads = dense(Rings(np.full((1, 1), 3.0)), block, level_of(topology).torus)
+    loads = dense(Rings(np.full((1, 1), 3.0)), block, level_of(topology).routed)
     there, back = np.zeros((2, 8)), np.zeros((2, 8))
     for half in range(2):
         there[half, 4 * half + np.arange(3)] = 3.0

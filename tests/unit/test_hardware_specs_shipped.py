@@ -65,7 +65,7 @@ def test_each_number_has_unit_source_and_grade(kind, name):
         plain = counts | {"ranks_per_socket", "sockets_per_rank", "threads", "collective_cores", "collective_slower"}
         plain |= {"rows", "median_error_pct", "worst_error_pct", "noise_pct"}  # of a fit
         plain |= {"leaf_nodes", "domain_gpus", "switches", "links", "up_to_ranks", "gemm_balanced_tile", "share"}
-        plain |= {"protocols", "ring_protocols", "span_exponent", "workers", "socket_links"}
+        plain |= {"nodes", "protocols", "ring_protocols", "span_exponent", "workers", "socket_links"}
         is_ratio = any("fraction" in str(key) or "factor" in str(key) or "over" in str(key) for key in path)
         has_unit = isinstance(value, str) and re.fullmatch(r"[\d.]+(e-?\d+)? [A-Za-z]+(/s)?", value)
         assert has_unit or is_ratio or plain & set(path), where
@@ -94,7 +94,7 @@ def test_the_machines_asked_for_ship():
     gpus = {"v100_sxm2_16", "v100_sxm2_32", "v100_sxm3_32", "a100_sxm4_40", "a100_sxm4_80", "h100_sxm5_80"}
     gpus |= {"h200_sxm5_141", "b200_sxm_180", "gb200_186", "gh200_96", "h100_pcie_80", "a100_pcie_40", "a100_pcie_80"}
     gpus |= {"a30_24", "a40_48", "l40s_48", "p100_sxm2_16", "p100_pcie_16", "p100_pcie_12", "k80_12", "titan_xp_12"}
-    gpus |= {"m40_12", "v100_1297mhz", "p100_1189mhz", "h100_sxm5_96"}
+    gpus |= {"m40_12", "rtx_3080_10", "v100_1297mhz", "p100_1189mhz", "h100_sxm5_96"}
 
     assert clusters <= set(CLUSTERS)
     assert gpus == set(CATALOGS["gpu"].names())
@@ -207,7 +207,16 @@ def values_of(data, path=()):
 
 def test_embedding_rate_is_carried_over_by_one_fraction():
     """Of the HBM peak: 0.836, the A100 40 GB (MAD-Max), and 0.628, the H100; printed values are rounded to 1 GB/s."""
-    ampere = ["a100_sxm4_40", "a100_sxm4_80", "a100_pcie_40", "a100_pcie_80", "a30_24", "a40_48", "l40s_48"]
+    ampere = [
+        "a100_sxm4_40",
+        "a100_sxm4_80",
+        "a100_pcie_40",
+        "a100_pcie_80",
+        "a30_24",
+        "a40_48",
+        "l40s_48",
+        "rtx_3080_10",
+    ]
     hopper = ["h100_sxm5_80", "h100_pcie_80", "h100_sxm5_96", "h200_sxm5_141", "gh200_96", "b200_sxm_180", "gb200_186"]
     for name in ampere + hopper:
         gpu = load_gpu(name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from simulator.operators import CollectiveCall
+from simulator.operators import Amount, CollectiveCall
 from simulator.program import IntArray
 
 
@@ -16,8 +16,8 @@ def pairs(world_size: int, ones: IntArray, others: IntArray) -> IntArray:
     return found
 
 
-def message(communicator: str, size: float, dtype: str, *, to_higher: bool) -> CollectiveCall:
-    """A message of ``size`` bytes from one member of a pair to the other.
+def message(communicator: str, size: Amount, dtype: str, *, to_higher: bool) -> CollectiveCall:
+    """A message of ``size`` bytes, a number or ``[P]``, from one member of a pair to the other.
 
     A gather of two members is a message: the buffer of its root has a part of the root's own.
 

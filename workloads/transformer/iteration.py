@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from simulator.operators import CollectiveCall, CollectiveOp, Elementwise
+from simulator.operators import Amount, CollectiveCall, CollectiveOp, Elementwise
 from simulator.program import IntArray, Program, TaskGraph
 from workloads.graph.buckets import gradient_buckets
 from workloads.graph.levels import GATHER, REDUCE, REPLICATE, gathered_copies
@@ -37,13 +37,17 @@ def iteration_graph(settings: TransformerSettings) -> TaskGraph:
 
 def _neighbours(sizes: ParallelSizes) -> dict[str, IntArray]:
     """Pairs of ranks of a stage and the next one, by name; the last one sends to the first if stages have parts."""
-    senders = range(sizes.pipeline if sizes.virtual_stages > 1 else sizes.pipeline - 1)
     found: dict[str, IntArray] = {}
-    for stage in senders:
+    for stage in range(sizes.boundaries):
         next_ranks = sizes.stage((stage + 1) % sizes.pipeline)
         members = pairs(sizes.world_size, sizes.stage(stage), next_ranks)
         found |= {_message("forward", stage): members, _message("backward", stage): members}
     return found
+
+
+def _direction(step: PipelineStep) -> str:
+    """Direction of the messages of a step."""
+    return "backward" if step.backward else "forward"
 
 
 def _message(direction: str, stage: int) -> str:
@@ -203,8 +207,8 @@ class _Stage:
 
     # Messages
 
-    def _peer(self, step: PipelineStep, *, sends: bool) -> tuple[str, bool] | None:
-        """Communicator of a step's input or output, and whether the higher rank receives; None at the ends."""
+    def _peer(self, step: PipelineStep, *, sends: bool) -> tuple[int, bool] | None:
+        """Boundary that a step's input or output crosses, and whether the higher rank receives; None at the ends."""
         sizes, last = self._settings.sizes, self._settings.sizes.pipeline - 1
         forwards = sends != step.backward  # whether the other stage comes later in the network
         edge_part = sizes.virtual_stages - 1 if forwards else 0
@@ -213,21 +217,42 @@ class _Stage:
         sender = self._number if forwards else (self._number - 1) % sizes.pipeline
         receives = (sender + 1) % sizes.pipeline if not step.backward else sender
         other = (sender + 1) % sizes.pipeline if step.backward else sender
-        return _message("backward" if step.backward else "forward", sender), receives > other
+        return sender, receives > other
 
     def _receive(self, step: PipelineStep) -> list[int]:
-        return self._exchange(step, "receive", [self._recorder.begin], sends=False)
+        """Input of a step, unpacked."""
+        received = self._exchange(step, "receive", [self._recorder.begin], sends=False)
+        return self._packing(step, "unpack", received, sends=False) or received
 
     def _send(self, step: PipelineStep) -> None:
+        """Output of a step, packed."""
+        self._packing(step, "pack", [], sends=True)
         self._exchange(step, "send", self._recorder.last, sends=True)
 
     def _exchange(self, step: PipelineStep, verb: str, after: Sequence[int], *, sends: bool) -> list[int]:
         peer = self._peer(step, sends=sends)
         if peer is None:
             return []
-        settings, (communicator, to_higher) = self._settings, peer
-        direction = "backward" if step.backward else "forward"
-        size = float(settings.own_tokens * settings.model.hidden * settings.element_bytes)
-        call = message(communicator, size, settings.tensors, to_higher=to_higher)
+        settings, (boundary, to_higher) = self._settings, peer
+        direction, packing = _direction(step), settings.compression
+        elements, size = settings.message_elements, settings.element_bytes
+        sent: Amount = float(elements * size)
+        if packing is not None:
+            sent = packing.sent_bytes(boundary, elements, size, backward=step.backward)
+        call = message(_message(direction, boundary), sent, settings.tensors, to_higher=to_higher)
         name = f"{verb}_{direction}_{step.part}_{step.microbatch}"
         return [self._recorder.call(name, f"{verb}_{direction}", call, section=direction, after=after)]
+
+    def _packing(self, step: PipelineStep, verb: str, after: Sequence[int], *, sends: bool) -> list[int]:
+        """Kernel that compresses a message, or restores it; none where it travels as it is."""
+        settings, peer = self._settings, self._peer(step, sends=sends)
+        if peer is None or settings.compression is None:
+            return []
+        elements, size = settings.message_elements, settings.element_bytes
+        kernels = settings.compression.kernels(peer[0], elements, size, backward=step.backward)
+        if kernels is None:
+            return []
+        section = _direction(step)
+        name = f"{verb}_{section}_{step.part}_{step.microbatch}"
+        launch = self._recorder.launch(name, 1, section=section)
+        return [self._recorder.kernel(name, kernels[not sends], section=section, after=[launch, *after])]

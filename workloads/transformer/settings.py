@@ -14,6 +14,7 @@ from simulator.program import IntArray
 from workloads.graph.divisors import nearest_divisor
 from workloads.graph.optimizers import DenseOptimizerKind
 from workloads.transformer.architecture import Transformer
+from workloads.transformer.compression import MessageCompression
 
 Sharding: TypeAlias = Literal["none", "optimizer", "fsdp", "hybrid"]
 """Tensors that data-parallel ranks divide among them: none (DDP); optimizer state (ZeRO 1, Megatron's distributed
@@ -79,6 +80,11 @@ class ParallelSizes:
     def stage_ranks(self) -> int:
         """Ranks of a stage."""
         return self.data * self.tensor * self.context
+
+    @property
+    def boundaries(self) -> int:
+        """Boundaries between stages that messages cross; with parts of stages also from the last to the first."""
+        return self.pipeline if self.virtual_stages > 1 else self.pipeline - 1
 
     @property
     def reducing(self) -> int:
@@ -151,6 +157,7 @@ class TransformerSettings:
         optimizer_kernels: launches of an update.
         layers_apart: whether each layer has tasks of its own in all passes, where there is no pipeline.
         reserve_bytes: device memory that the framework takes beside tensors.
+        compression: compression of messages between stages; None: none.
 
     Raises:
         InputError: sizes contradict each other or the model.
@@ -175,6 +182,7 @@ class TransformerSettings:
     optimizer_kernels: int = 4
     reserve_bytes: float = 0.0
     layers_apart: bool = False
+    compression: MessageCompression | None = None
 
     def __post_init__(self) -> None:
         """Check sizes against each other and the model."""
@@ -262,6 +270,11 @@ class TransformerSettings:
         """Tokens of a micro-batch that a rank holds between the matrices of a tensor group."""
         tensor = self.sizes.tensor
         return -(-self.tokens // tensor) if self.sizes.sequence_parallel else self.tokens
+
+    @property
+    def message_elements(self) -> int:
+        """Elements of the tensor that a rank sends to another stage for each micro-batch."""
+        return self.own_tokens * self.model.hidden
 
     @property
     def tokens_per_iteration(self) -> int:

@@ -109,6 +109,7 @@ class Stage:
         efficiency: share of the protocol's bandwidth that the algorithm reaches; a cap, it adds no bytes.
         near_efficiency: further such a share on NVLink alone.
         chunks: pieces of its data; None: the whole passes at once.
+        rounds: times that its messages between sites follow each other, each sent on by its receiver.
         own_bytes: size of the member's own part, which is copied beside the transfers ``[a, 1]`` or a number.
         added_bytes: bytes that each member adds to its own where hosts do that apart from the transfers, alike.
         message_bytes: size of one message, the largest; by it libraries choose how to send it.
@@ -124,6 +125,7 @@ class Stage:
     message_bytes: float = math.inf
     one_message: bool = False
     chunks: Chunks | None = None
+    rounds: int = 1
 
 
 def _always(block: Block) -> bool:  # noqa: ARG001 - the signature of `applies`
@@ -155,6 +157,8 @@ class CollectiveAlgorithm:
         runs_on: whether the machine has what it needs.
         shares: algorithms that reach the same share of their links, by a name of `hardware_specs.collectives.Shares`.
         instead_of: the algorithm whose place it takes wherever it applies and the library has both.
+        over_sites: whether it is for groups on several sites too: its messages go straight to their receivers, or it
+            crosses the links between sites apart from all others.
     """
 
     name: str
@@ -167,6 +171,11 @@ class CollectiveAlgorithm:
     runs_on: Callable[[Cluster], bool] = _anywhere
     shares: Shares = "ring"
     instead_of: str = ""
+    over_sites: bool = False
+
+    def runs_over(self, block: Block) -> bool:
+        """Whether it can run on these instances, on one site or several."""
+        return self.applies(block) and (self.over_sites or block.site_count == 1)
 
     def protocols(self, block: Block) -> tuple[Protocol, ...]:
         """Algorithms that may run on these instances."""

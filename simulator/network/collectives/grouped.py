@@ -36,5 +36,6 @@ GROUPED = register(
         stages=stages,
         shares="direct",
         network_protocols=("simple",),
+        over_sites=True,
     )
 )

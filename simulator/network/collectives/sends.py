@@ -54,5 +54,6 @@ SENDS = register(
         stages=stages,
         shares="sends",
         network_protocols=("simple",),
+        over_sites=True,
     )
 )

@@ -9,17 +9,24 @@ from workloads.convnet.all_reduce import all_reduce_graph, single_graph
 from workloads.convnet.catalog import network
 from workloads.convnet.layers import Network
 from workloads.convnet.memory import memory_per_rank
+from workloads.convnet.out_of_core import OutOfCore
 from workloads.convnet.served import served_graph
 from workloads.convnet.settings import ConvnetSettings
+from workloads.convnet.swapping_pass import out_of_core_graph
 from workloads.family import Headline
 from workloads.graph.memory import MemoryUse
 
 
 @dataclass(frozen=True, slots=True)
 class ConvnetWorkload:
-    """A convolutional network that trains with all ranks on equal batches."""
+    """A convolutional network that trains with all ranks on equal batches.
+
+    Attributes:
+        out_of_core: plan for its blocks; None: everything stays in device memory.
+    """
 
     settings: ConvnetSettings
+    out_of_core: OutOfCore | None = None
 
     @property
     def network(self) -> Network:
@@ -36,6 +43,8 @@ class ConvnetWorkload:
         Raises:
             InputError: no network has the settings' name.
         """
+        if self.out_of_core is not None:
+            return out_of_core_graph(self.out_of_core)
         if self.settings.world_size == 1:
             return single_graph(self.network, self.settings)
         if self.settings.uses_servers:
@@ -44,7 +53,7 @@ class ConvnetWorkload:
 
     def memory(self) -> MemoryUse:
         """Bytes that every rank keeps, see `workloads.convnet.memory.memory_per_rank`."""
-        return memory_per_rank(self.network, self.settings)
+        return memory_per_rank(self.network, self.settings, self.out_of_core)
 
     @property
     def headline(self) -> Headline:

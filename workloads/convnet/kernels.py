@@ -7,12 +7,12 @@ reads input and gradient twice. Nothing is fused, as in TensorFlow 1.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from simulator.operators import Convolution, ConvolutionPass, Elementwise, Gemm, Operator
 from simulator.precisions import BYTES_PER_ELEMENT, Precision
-from workloads.convnet.layers import IMAGES, Layer, Shape
+from workloads.convnet.layers import IMAGES, Layer, Network
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +27,11 @@ class Kernel:
     part: str
     work: Operator
     makes_gradients: bool = False
+
+    @property
+    def continues(self) -> bool:
+        """Whether it is of the same operator as the kernel before."""
+        return self.part == "inputs"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,10 +91,38 @@ def backward_kernels(layer: Layer, batch: ImageBatch) -> Iterator[Kernel]:
         yield Kernel("backward", Elementwise(*moved[layer.kind]), makes_gradients=bool(layer.variables))
 
 
-def gradient_sum(shape: Shape, readers: int, batch: ImageBatch) -> Elementwise:
+def forward_order(network: Network, numbers: Iterable[int], batch: ImageBatch) -> Iterator[tuple[Layer, Kernel]]:
+    """Kernels of the forward pass of some layers."""
+    for number in numbers:
+        layer = network.layers[number]
+        yield from ((layer, kernel) for kernel in forward_kernels(layer, batch))
+
+
+def backward_order(
+    network: Network, numbers: range, batch: ImageBatch, gradients: Mapping[int, int]
+) -> Iterator[tuple[Layer, Kernel]]:
+    """Kernels of the backward pass of some layers, sums of gradients included.
+
+    Args:
+        gradients: number of gradients that come together for each layer's output; several are added up, those of
+            layers outside ``numbers`` at the end.
+    """
+    for number in reversed(numbers):
+        layer = network.layers[number]
+        yield from _sums(network, number, batch, gradients)
+        yield from ((layer, kernel) for kernel in backward_kernels(layer, batch))
+    for number in sorted(gradients):
+        if number not in numbers and number != IMAGES:
+            yield from _sums(network, number, batch, gradients)
+
+
+def _sums(
+    network: Network, number: int, batch: ImageBatch, gradients: Mapping[int, int]
+) -> Iterator[tuple[Layer, Kernel]]:
     """Sum of the gradients of a tensor that several layers read."""
-    size = batch.bytes_of(shape.elements)
-    return Elementwise(readers * size, size)
+    readers, size = gradients.get(number, 0), batch.bytes_of(network.elements(number))
+    if readers > 1:
+        yield network.layers[number], Kernel("sum", Elementwise(readers * size, size))
 
 
 def loss(classes: int, batch: ImageBatch) -> Elementwise:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from simulator.operators import Copy, Delay, DenseOptimizer, HostWork, Marker, Operator
 from simulator.program import IntArray, Program, ProgramBuilder, Stream
-from workloads.convnet.kernels import ImageBatch, backward_kernels, forward_kernels, gradient_sum, loss
+from workloads.convnet.kernels import ImageBatch, Kernel, backward_order, forward_order, loss
 from workloads.convnet.layers import IMAGES, Layer, Network, Variable
 from workloads.convnet.settings import ConvnetSettings
 from workloads.graph.buckets import GRADIENT_BYTES
@@ -59,35 +59,70 @@ class PassRecorder:
         launch = self.builder.task(f"launch_{name}", HOST, host, section=section)
         return self.builder.task(name, DEFAULT, work, after=[launch, *after], section=section)
 
+    def copy(self, name: str, stream: str, work: Copy, *, section: str, after: Iterable[int] = ()) -> int:
+        """Launch a copy on a stream of its own; returns its task."""
+        host = self._costs.launch([operator_of(work, section)], 1)
+        launch = self.builder.task(f"launch_{name}", HOST, host, section=section)
+        return self.builder.task(name, stream, work, after=[launch, *after], section=section)
+
     def forward(self, weights: Mapping[str, int] | None = None) -> None:
         """The forward pass and the loss.
 
         Args:
             weights: the task after which a variable is there, by its name; those without are always there.
         """
-        first = [self._images()] if self._settings.images == "from_host" else []
-        for layer in self._network.layers:
+        first = self.copy_images()
+        for layer, kernel in forward_order(self._network, range(len(self._network.layers)), self._batch):
             after = [weights[v.name] for v in layer.variables] if weights is not None else []
             after += first if IMAGES in layer.inputs else []
-            for kernel in forward_kernels(layer, self._batch):
-                self.kernel(_named(layer, kernel.part), kernel.work, section="forward", after=after)
-        self.kernel("loss", loss(self._settings.classes, self._batch), section="forward")
+            self.kernel(_named(layer, kernel.part), kernel.work, section="forward", after=after)
+        self.loss()
+
+    def forward_of(
+        self, kernels: Iterable[tuple[Layer, Kernel]], after: Iterable[int] = (), *, again: bool = False
+    ) -> int:
+        """Kernels of a forward pass; the last task.
+
+        Args:
+            after: tasks that the first kernel waits for.
+            again: whether they compute a second time.
+        """
+        task, ending, section = -1, "_again" if again else "", "recompute" if again else "forward"
+        for layer, kernel in kernels:
+            task = self.kernel(_named(layer, kernel.part) + ending, kernel.work, section=section, after=after)
+            after = ()
+        return task
+
+    def copy_images(self) -> list[int]:
+        """The copy of the images to the device; none if they are made there."""
+        return [self._images()] if self._settings.images == "from_host" else []
+
+    def loss(self) -> int:
+        """The loss, and the gradient of the network's output."""
+        return self.kernel("loss", loss(self._settings.classes, self._batch), section="forward")
 
     def backward(self) -> list[Gradient]:
         """The backward pass; gradients in the order in which they become known."""
+        numbers = range(len(self._network.layers))
+        return self.backward_of(backward_order(self._network, numbers, self._batch, self._network.readers))[0]
+
+    def backward_of(
+        self, kernels: Iterable[tuple[Layer, Kernel]], after: Iterable[int] = ()
+    ) -> tuple[list[Gradient], int]:
+        """Kernels of a backward pass: gradients in the order in which they become known, and the last task.
+
+        Args:
+            after: tasks that the first kernel waits for.
+        """
         gradients: list[Gradient] = []
-        readers = self._network.readers
-        for number in reversed(range(len(self._network.layers))):
-            layer = self._network.layers[number]
-            if readers[number] > 1:
-                work = gradient_sum(layer.output, readers[number], self._batch)
-                self.kernel(f"{layer.name}_sum", work, section="backward")
-            for kernel in backward_kernels(layer, self._batch):
-                name, continues = _named(layer, kernel.part), kernel.part == "inputs"
-                task = self.kernel(name, kernel.work, section="backward", continues=continues)
-                if kernel.makes_gradients:
-                    gradients += [Gradient(variable, task) for variable in layer.variables]
-        return gradients
+        task = -1
+        for layer, kernel in kernels:
+            name = _named(layer, kernel.part)
+            task = self.kernel(name, kernel.work, section="backward", after=after, continues=kernel.continues)
+            after = ()
+            if kernel.makes_gradients:
+                gradients += [Gradient(variable, task) for variable in layer.variables]
+        return gradients, task
 
     def optimizer(self, gradients: Sequence[Gradient], summed: Mapping[str, int]) -> None:
         """An update of each variable, in the order of the gradients.

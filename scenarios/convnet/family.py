@@ -6,26 +6,29 @@ It takes its networks and their workloads from a `Generator`, and is registered 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
+from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 from hardware_specs.library import Backend
-from inputs.errors import nearest_name
+from inputs.errors import InfeasibleError, nearest_name
 from inputs.keys import KeyPath, parse_key
 from inputs.validate import validate
 from inputs.yaml_lines import Document
 from scenarios.candidates import Candidate
+from scenarios.capacity import MemoryReport, capacities_bytes
 from scenarios.convnet import filling
+from scenarios.convnet.out_of_core import PlanningBlocks, asked_job, leaves_device, refusal, section_of
+from scenarios.convnet.plan_study import ConvnetPlanning
 from scenarios.convnet.section import ConvnetScenario
+from scenarios.convnet.settings import ConvnetResolved
 from scenarios.family import Asked, Expected, Filled, template_of
-from scenarios.progress import Progress
-from scenarios.resolved import ResolvedScenario
+from scenarios.progress import Progress, Silent
 from simulator.analysis import Bound
 from simulator.lowering import Machine
+from workloads.convnet.family import ConvnetWorkload
+from workloads.convnet.out_of_core import OutOfCore
 from workloads.convnet.settings import Strategy
 from workloads.family import Model, Workload
-
-ConvnetResolved: TypeAlias = ResolvedScenario[Model, ConvnetScenario]
 
 BACKEND_OF: Mapping[Strategy, Backend] = {
     "horovod_mpi": "mpi", "horovod_mpi_opt": "mpi", "baidu_ring": "mpi", "grpc_ps_mpi": "mpi", "horovod_nccl": "nccl"
@@ -64,16 +67,18 @@ class PlacedConvnet:
     resolved: ConvnetResolved
     generator: Generator
     workload: Workload
+    blocks: OutOfCore | None = None
     varies: bool = False
 
     def estimate_sections(self) -> Mapping[str, Any]:
-        """Exchange of gradients."""
+        """Exchange of gradients, and decisions for blocks that may leave device memory."""
         section = self.resolved.scenario.workload
         servers = {} if section.servers is None else {"servers": section.servers}
-        return {"exchange": {"strategy": section.strategy, **servers}}
+        blocks = {} if self.blocks is None else {"out_of_core": section_of(self.blocks)}
+        return {"exchange": {"strategy": section.strategy, **servers}, **blocks}
 
     def summary_sections(self) -> Mapping[str, Any]:
-        """Exchange of gradients."""
+        """The same."""
         return self.estimate_sections()
 
     def warnings(self) -> Sequence[str]:
@@ -107,9 +112,20 @@ class PlacedConvnet:
         if own is not None:
             yield from (count for count in sorted({2 * own, 4 * own, nodes}) if own < count <= nodes)
 
-    def changed(self, resolved: ConvnetResolved, machine: Machine, *, place_again: bool = False) -> Workload:  # noqa: ARG002 - an interface
-        """The workload of a changed scenario; nothing is placed."""
-        return self.generator.workload(resolved)
+    def changed(self, resolved: ConvnetResolved, machine: Machine, *, place_again: bool = False) -> Workload:
+        """The workload of a changed scenario: with this job's decisions for blocks, or with its own.
+
+        Raises:
+            InfeasibleError: it does not fit with them.
+        """
+        if self.blocks is None:
+            return self.generator.workload(resolved)
+        planning = PlanningBlocks(resolved, machine)
+        job = asked_job(resolved, machine, Silent()) if place_again else planning.job(self.blocks.plan)
+        memory = planning.report(job)
+        if not memory.fits:
+            raise InfeasibleError(f"{resolved.name} does not fit\n{memory.in_words()}")
+        return ConvnetWorkload(job.settings, job)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +138,7 @@ class ConvnetFamily:
     scenario: type[ConvnetScenario] = ConvnetScenario
     exclusive: Sequence[tuple[KeyPath, KeyPath]] = ((filling.BATCH, filling.PER_RANK),)
     refused: Sequence[str] = ()
-    planning: None = None
+    planning: ConvnetPlanning = field(default_factory=ConvnetPlanning)
 
     @property
     def template(self) -> str:
@@ -161,8 +177,20 @@ class ConvnetFamily:
     def facts(self, resolved: ConvnetResolved) -> Mapping[str, str]:
         """Exchange, images and number formats."""
         section, precision = resolved.scenario.workload, resolved.scenario.precision
-        return {"Exchange": section.strategy, "Images": section.images, "Arithmetic": precision.dense}
+        blocks = {"Out of core": section.out_of_core or "a plan of its own"} if leaves_device(section) else {}
+        return {"Exchange": section.strategy, "Images": section.images, "Arithmetic": precision.dense, **blocks}
 
-    def place(self, resolved: ConvnetResolved, machine: Machine, progress: Progress) -> PlacedConvnet:  # noqa: ARG002 - an interface
-        """The workload; nothing is placed."""
-        return PlacedConvnet(resolved, self.generator, self.generator.workload(resolved))
+    def place(self, resolved: ConvnetResolved, machine: Machine, progress: Progress) -> PlacedConvnet:
+        """The workload, with decisions for blocks where tensors may leave device memory.
+
+        Raises:
+            InfeasibleError: it does not fit; with the numbers of each tier, and settings with which it does.
+        """
+        workload, job = self.generator.workload(resolved), None
+        if leaves_device(resolved.scenario.workload):
+            job = asked_job(resolved, machine, progress)
+            workload = ConvnetWorkload(job.settings, job)
+        memory = MemoryReport(workload.memory(), capacities_bytes(resolved.cluster, resolved.world_size))
+        if not memory.fits:
+            raise refusal(resolved, machine, memory, "a rank holds more than it may")
+        return PlacedConvnet(resolved, self.generator, workload, job)

@@ -11,8 +11,9 @@ import numpy as np
 
 from simulator.operators import FloatArray
 from simulator.precisions import BYTES_PER_ELEMENT
+from workloads.convnet.block_plan import Weights
 from workloads.convnet.layers import Network
-from workloads.convnet.out_of_core import OutOfCore, Weights
+from workloads.convnet.out_of_core import OutOfCore
 from workloads.convnet.parameter_servers import placed
 from workloads.convnet.settings import ConvnetSettings
 from workloads.convnet.training_pass import IMAGE_BYTES
@@ -34,7 +35,8 @@ def memory_per_rank(network: Network, settings: ConvnetSettings, job: OutOfCore 
     device, host = _device_items(network, settings, weights), _host_items(network, settings, weights)
     kept = (network.kept_elements - network.image.elements) * _image_bytes(settings)
     device["activations"] += kept if job is None else job.schedule.peak_bytes
-    host["swapped activations"] = 0.0 if job is None else job.schedule.out_bytes
+    if job is not None:
+        host["swapped activations"] = job.schedule.out_bytes
     items: dict[Tier, dict[str, float | FloatArray]] = {"hbm": {**device}, "ddr": host, "ssd": {}}
     everywhere = np.ones(settings.world_size)
     return MemoryUse({tier: {name: everywhere * size for name, size in found.items()} for tier, found in items.items()})

@@ -8,7 +8,7 @@ device goes on with the block before.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -18,8 +18,9 @@ from simulator.program import Stream, TaskGraph
 from workloads.convnet.all_reduce import COMM, COORDINATOR, FROM_HOST, TO_HOST, WORLD, coordinator_of, exchange
 from workloads.convnet.kernels import ImageBatch, Kernel, backward_order, forward_order
 from workloads.convnet.layers import Layer
-from workloads.convnet.out_of_core import BACK, KERNELS, OUT, STREAM_OF, OutOfCore, Step
+from workloads.convnet.out_of_core import OutOfCore
 from workloads.convnet.settings import ConvnetSettings
+from workloads.convnet.swap_schedule import BACK, KERNELS, OUT, STREAM_OF, Step
 from workloads.convnet.training_pass import Gradient, PassRecorder
 from workloads.graph.optimizers import DENSE_ACCESSES
 from workloads.graph.parameter_servers import ADDER_BYTES_PER_S
@@ -71,6 +72,11 @@ class _Steps:
 
 def out_of_core_graph(job: OutOfCore) -> TaskGraph:
     """The task graph of all ranks, which all do the same."""
+    return recorded(job)[0]
+
+
+def recorded(job: OutOfCore) -> tuple[TaskGraph, Mapping[Step, int]]:
+    """The task graph of all ranks, and the last task of each step."""
     settings = job.settings
     ranks = np.arange(settings.world_size, dtype=np.int64)
     alone = settings.world_size == 1
@@ -90,8 +96,9 @@ def out_of_core_graph(job: OutOfCore) -> TaskGraph:
         recorder.optimizer([gradient for found in steps.gradients.values() for gradient in found], summed)
     program = recorder.end([recorder.kernels_end(), *updates])
     if alone:
-        return TaskGraph((program,), {})
-    return TaskGraph((program,), {WORLD: np.zeros_like(ranks)}, {COORDINATOR: coordinator_of(settings)})
+        return TaskGraph((program,), {}), steps.ends
+    communicators, coordinators = {WORLD: np.zeros_like(ranks)}, {COORDINATOR: coordinator_of(settings)}
+    return TaskGraph((program,), communicators, coordinators), steps.ends
 
 
 def _to_host_and_update(steps: _Steps, step: Step, *, on_host: bool) -> int:

@@ -10,29 +10,44 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import combinations
+from itertools import combinations, compress, cycle, product
 from math import inf
 
 from simulator.compute import ComputeModel
 from simulator.operators import Copy, HostWork, Operator
 from workloads.convnet.block_plan import DECISIONS, BlockPlan, Decision
 from workloads.convnet.out_of_core import OutOfCore
-from workloads.convnet.swap_schedule import KERNELS, OUT, STREAM_OF, Step
+from workloads.convnet.swap_schedule import KERNELS, OUT, STREAM_OF, BlockBytes, Step, StepKind
 from workloads.convnet.swapping_pass import UPDATES, host_update_s, kernels_of
 
-MOST_ESTIMATED = 4000
-"""Plans that are estimated at most; one takes a millisecond or two."""
-
 MOST_STARTS = 3
-"""Starts from which plans are changed, those with the shortest estimates."""
+"""Starts from which plans on blocks of one size are changed, those with the shortest estimates."""
 
+COPY_SHARES = (0.0, 0.25, 0.5, 0.75, 1.0, 2.0)
+MARGIN = 1.001
+"""Prices of a copied byte over those of a byte that stays, and the factor on the price at which recomputing a block
+costs as much as keeping it: beyond it recomputing is cheaper."""
+
+PASSES: tuple[StepKind, StepKind] = ("forward", "backward")
+REPEATS: tuple[Decision, Decision] = ("recompute", "recompute_swapped")
 NO_ROOM = (inf, inf)
 PICOSECONDS = 12
 """Digits after the point of estimates in seconds: shorter differences are none."""
 
-SIMULATED_IN_A_RUN, SIMULATED_IN_A_PLAN, SIMULATED_IN_A_COMPARISON = 3, 6, 24
-"""Plans that are simulated at most: before a run with a plan of its own, by ``plan``, by ``plan --compare``. A run of
-ResNet-50 takes half a second (``karma_resnet50`` on a 2.5 GHz core)."""
+
+@dataclass(frozen=True, slots=True)
+class SearchLimits:
+    """Plans that are estimated and simulated at most.
+
+    One estimate takes a millisecond, one run of ResNet-50 half a second (``karma_resnet50`` on a 2.5 GHz core).
+    """
+
+    estimated: int
+    simulated: int
+
+
+OF_A_RUN, OF_A_PLAN, OF_A_COMPARISON = SearchLimits(600, 2), SearchLimits(3000, 4), SearchLimits(10_000, 16)
+"""Limits before a run with a plan of its own, of ``plan``, and of ``plan --compare``."""
 
 
 @dataclass(slots=True)
@@ -59,7 +74,7 @@ class StepTimes:
         return self._known[key]
 
     def iteration_s(self, job: OutOfCore) -> float:
-        """Time of an iteration without launches and exchanges: each step begins when all that it waits for has ended."""
+        """Time of an iteration without launches and exchanges: a step begins when all that it waits for has ended."""
         schedule = job.schedule
         free_s: dict[str, float] = {}
         ends_s: dict[Step, float] = {}
@@ -72,6 +87,17 @@ class StepTimes:
                 update = HostWork(seconds=host_update_s(schedule.copied_bytes(step), job.settings))
                 free_s[UPDATES] = max(free_s.get(UPDATES, 0.0), ends_s[step]) + self._seconds(update)
         return max(free_s.values())
+
+    def again_s(self, job: OutOfCore) -> list[float]:
+        """Times in which each block is recomputed, seconds."""
+        return [
+            self.step_s(job, ("recompute", block)) if job.blocks[block].again else 0.0
+            for block in range(len(job.blocks))
+        ]
+
+    def passes_s(self, job: OutOfCore) -> float:
+        """Time of both passes without repeats."""
+        return sum(self.step_s(job, (kind, block)) for kind in PASSES for block in range(len(job.blocks)))
 
     def _seconds(self, work: Operator) -> float:
         return float(self.compute.duration_s(work))
@@ -91,21 +117,23 @@ class BlockSearch:
     jobs: Sequence[OutOfCore]
     times: StepTimes
     host_room_bytes: float
+    limits: SearchLimits = OF_A_RUN
     found: dict[BlockPlan, tuple[tuple[float, float], OutOfCore]] = field(default_factory=dict)
     looked_at: int = 0
 
     def run(self) -> None:
-        """Search from the best starts."""
-        starts = [start for job in self.jobs for start in self._starts(job) if self.cost(start) < NO_ROOM]
-        for start in sorted(starts, key=self.cost)[:MOST_STARTS]:
-            self._descend(start)
+        """Search from the best starts on blocks of each size."""
+        for job in self.jobs:
+            starts = {start.plan: start for start in self._starts(job) if self.cost(start) < NO_ROOM}
+            for start in sorted(starts.values(), key=self.cost)[:MOST_STARTS]:
+                self._descend(start)
 
-    def fastest(self, count: int) -> list[OutOfCore]:
+    def fastest(self) -> list[OutOfCore]:
         """Plans with the shortest estimates; of those that are estimated alike the one that moves least."""
         apart: dict[float, OutOfCore] = {}
         for (seconds, _), job in sorted(self.found.values(), key=lambda found: found[0]):
             apart.setdefault(seconds, job)
-            if len(apart) == count:
+            if len(apart) == self.limits.simulated:
                 break
         return list(apart.values())
 
@@ -114,10 +142,10 @@ class BlockSearch:
         known = self.found.get(job.plan)
         if known is not None:
             return known[0]
-        if self.looked_at >= MOST_ESTIMATED or not self.fits(job):
+        if self.looked_at >= self.limits.estimated or not self.fits(job):
             return NO_ROOM
         self.looked_at += 1
-        pairs = list(zip(job.schedule.bytes, job.plan.decisions, strict=True))
+        pairs = list(zip(job.sizes, job.plan.decisions, strict=True))
         moved = sum(sizes.out(decision) + sizes.again(decision) for sizes, decision in pairs)
         cost = round(self.times.iteration_s(job), PICOSECONDS), moved
         self.found[job.plan] = cost, job
@@ -136,17 +164,38 @@ class BlockSearch:
             if fitting is not None:
                 yield fitting
             yield _first(job, decision, count - 1)
+        yield from self._priced(job)
+
+    def _priced(self, job: OutOfCore) -> Iterator[OutOfCore]:
+        """The cheapest decision of each block at prices of a byte that stays and of a byte that is copied, seconds."""
+        sizes, again_s = job.sizes, self.times.again_s(job)
+        ratios = {seconds / each.inner for seconds, each in zip(again_s, sizes, strict=True) if each.inner}
+        for stay in (MARGIN * ratio for ratio in sorted(ratios)):
+            for copy in (share * stay for share in COPY_SHARES):
+                decisions: list[Decision] = []
+                for each, seconds in zip(sizes, again_s, strict=True):
+                    whole = each.input + each.inner
+                    costs: dict[Decision, float] = {
+                        "keep": stay * whole,
+                        "swap": copy * whole,
+                        "recompute": seconds + stay * each.input,
+                        "recompute_swapped": seconds + copy * each.input,
+                    }
+                    decisions.append(min(DECISIONS, key=costs.__getitem__))
+                yield job.decided(decisions)
 
     def _descend(self, job: OutOfCore) -> None:
-        """Change a plan as long as its cost falls."""
-        before = NO_ROOM
-        while self.cost(job) < before and self.looked_at < MOST_ESTIMATED:
-            before = self.cost(job)
-            for places in _changes(len(job.blocks)):
-                for decisions in _changed(job.plan.decisions, *places):
-                    tried = job.decided(decisions)
-                    if self.cost(tried) < self.cost(job):
-                        job = tried
+        """Change a plan until no change helps; each that does is taken, and the next ones start from there."""
+        changes = list(_changes([_choices(sizes) for sizes in job.sizes]))
+        again_s, passes_s, failed = self.times.again_s(job), self.times.passes_s(job), 0
+        for change in cycle(changes):
+            tried = job.decided([change.get(block, now) for block, now in enumerate(job.plan.decisions)])
+            limit, repeats = self.cost(job), [decision in REPEATS for decision in tried.plan.decisions]
+            kernels_s = passes_s + sum(compress(again_s, repeats))  # no iteration is shorter
+            helps = tried.plan != job.plan and kernels_s <= limit[0] and self.cost(tried) < limit
+            job, failed = (tried, 0) if helps else (job, failed + 1)
+            if failed == len(changes) or self.looked_at == self.limits.estimated:
+                return
 
 
 def _first(job: OutOfCore, decision: Decision, blocks: int) -> OutOfCore:
@@ -154,17 +203,21 @@ def _first(job: OutOfCore, decision: Decision, blocks: int) -> OutOfCore:
     return job.decided([*[decision] * blocks, *stay])
 
 
-def _changes(count: int) -> Iterator[tuple[int, ...]]:
-    """Blocks that are changed together: each alone, and each two."""
-    yield from combinations(range(count), 1)
-    yield from combinations(range(count), 2)
+def _choices(sizes: BlockBytes) -> list[Decision]:
+    """Decisions that differ for a block: without tensors inside nothing is recomputed."""
+    found: list[Decision] = ["keep", "swap"]
+    if sizes.inner:
+        found += ["recompute"] if sizes.input == 0.0 else ["recompute", "recompute_swapped"]
+    return found
 
 
-def _changed(now: Sequence[Decision], first: int, second: int | None = None) -> Iterator[list[Decision]]:
-    """Decisions with another one for a block, or with those of two blocks exchanged, if they differ."""
-    if second is None:
-        yield from ([*now[:first], other, *now[first + 1 :]] for other in DECISIONS if other != now[first])
-    elif now[first] != now[second]:
-        found = list(now)
-        found[first], found[second] = now[second], now[first]
-        yield found
+def _changes(choices: Sequence[Sequence[Decision]]) -> Iterator[dict[int, Decision]]:
+    """New decisions of one block, then of two.
+
+    Args:
+        choices: decisions by block.
+    """
+    for together in (1, 2):
+        for blocks in combinations(range(len(choices)), together):
+            for decisions in product(*(choices[block] for block in blocks)):
+                yield dict(zip(blocks, decisions, strict=True))

@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeAlias, cast
 
 from inputs.errors import InfeasibleError, InputError
 from scenarios.capacity import MemoryReport, capacities_bytes
-from scenarios.convnet.block_search import SIMULATED_IN_A_RUN, BlockSearch, StepTimes
+from scenarios.convnet.block_search import OF_A_RUN, BlockSearch, SearchLimits, StepTimes
 from scenarios.convnet.section import ConvnetSection
 from scenarios.convnet.settings import ConvnetResolved, settings_of
 from scenarios.engine_run import iteration_s
@@ -92,12 +92,12 @@ class PlanningBlocks:
         """Times of steps."""
         return StepTimes(self.machine.compute)
 
-    def search(self) -> BlockSearch:
+    def search(self, limits: SearchLimits = OF_A_RUN) -> BlockSearch:
         """A search that has run, on the smallest blocks and on larger ones."""
         smallest = self.baseline("keep")
         capacity = capacities_bytes(self.resolved.cluster, self.resolved.world_size)["ddr"]
         beside = float(self.report(smallest).use.total("ddr").max()) - smallest.schedule.out_bytes
-        found = BlockSearch([smallest, self.baseline("checkpoint")], self.times, capacity - beside)
+        found = BlockSearch([smallest, self.baseline("checkpoint")], self.times, capacity - beside, limits)
         found.run()
         return found
 
@@ -111,7 +111,7 @@ class PlanningBlocks:
         if everything.weights == "keep" and self.fits(everything):
             return everything
         progress.stage("planning blocks")
-        jobs = self.search().fastest(SIMULATED_IN_A_RUN)
+        jobs = self.search().fastest()
         if not jobs:
             raise self.nothing_fits()
         found: list[tuple[float, OutOfCore]] = []

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, cast, get_args
 
 from inputs.errors import InputError, nearest_name
-from scenarios.convnet.block_search import SIMULATED_IN_A_COMPARISON, SIMULATED_IN_A_PLAN
+from scenarios.convnet.block_search import OF_A_COMPARISON, OF_A_PLAN, SearchLimits
 from scenarios.convnet.memory_curve import Moment, memory_curve
 from scenarios.convnet.out_of_core import BASELINES, KARMA_SETTING, PlanningBlocks, asked_job, section_of
 from scenarios.convnet.section import OutOfCoreMode
@@ -138,7 +138,7 @@ def study_blocks(
         resolved = cast("ConvnetResolved", changed(resolved, [KARMA_SETTING]))
     with located(resolved.document):
         study = _Study(resolved, PlanningBlocks(resolved, machine_of(resolved)), progress, keep)
-        return study.run(SIMULATED_IN_A_COMPARISON if compare else SIMULATED_IN_A_PLAN)
+        return study.run(OF_A_COMPARISON if compare else OF_A_PLAN)
 
 
 @dataclass(slots=True)
@@ -152,13 +152,13 @@ class _Study:
     simulated: int = 0
     total: int = 0
 
-    def run(self, most: int) -> ConvnetPlanStudy:
-        """Simulate baselines and candidates; ``most``: candidates of a search at most."""
+    def run(self, limits: SearchLimits) -> ConvnetPlanStudy:
+        """Simulate baselines and candidates; ``limits``: those of a search."""
         planning, baselines = self.planning, [(name, self.planning.baseline(name)) for name in BASELINES]
         searches = self.resolved.scenario.workload.out_of_core == KARMA
         self.progress.stage("planning blocks")
-        search = planning.search() if searches else None
-        candidates = self._asked() if search is None else search.fastest(most)
+        search = planning.search(limits) if searches else None
+        candidates = self._asked() if search is None else search.fastest()
         if not candidates:
             raise planning.nothing_fits()
         self.total = len(baselines) + len(candidates)

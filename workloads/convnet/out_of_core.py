@@ -21,6 +21,7 @@ class OutOfCore:
 
     Attributes:
         blocks: the blocks of the plan.
+        sizes: bytes of each block.
         room_bytes: device memory for tensors of blocks, and for their weights if these are swapped.
         weights: place of weights, gradients and optimizer state.
     """
@@ -29,6 +30,7 @@ class OutOfCore:
     settings: ConvnetSettings
     plan: BlockPlan
     blocks: tuple[Block, ...]
+    sizes: tuple[BlockBytes, ...]
     room_bytes: float
     weights: Weights = "keep"
 
@@ -41,24 +43,26 @@ class OutOfCore:
         Raises:
             InputError: the network cannot be cut there.
         """
-        return cls(network, settings, plan, blocks_of(network, plan.last_layers), room_bytes, weights)
+        blocks = blocks_of(network, plan.last_layers)
+        sizes = tuple(sizes_of(block, settings, weights) for block in blocks)
+        return cls(network, settings, plan, blocks, sizes, room_bytes, weights)
 
     @cached_property
     def schedule(self) -> Schedule:
         """Steps of an iteration, and their waits for memory."""
-        return Schedule(
-            self.blocks, [self._sizes(block) for block in self.blocks], self.plan.decisions, self.room_bytes
-        )
+        return Schedule(self.blocks, self.sizes, self.plan.decisions, self.room_bytes)
 
     def decided(self, decisions: Sequence[Decision]) -> OutOfCore:
         """The same blocks with other decisions."""
         return replace(self, plan=replace(self.plan, decisions=tuple(decisions)))
 
-    def _sizes(self, block: Block) -> BlockBytes:
-        image = self.settings.images_per_rank * BYTES_PER_ELEMENT[self.settings.precision]
-        return BlockBytes(
-            input=float(block.input_elements * image),
-            inner=float(block.inner_elements * image),
-            output=float(block.output_elements * image),
-            weights=float(block.parameters * GRADIENT_BYTES) if self.weights == "swap" else 0.0,
-        )
+
+def sizes_of(block: Block, settings: ConvnetSettings, weights: Weights) -> BlockBytes:
+    """Sizes of a block on a rank."""
+    image = settings.images_per_rank * BYTES_PER_ELEMENT[settings.precision]
+    return BlockBytes(
+        input=float(block.input_elements * image),
+        inner=float(block.inner_elements * image),
+        output=float(block.output_elements * image),
+        weights=float(block.parameters * GRADIENT_BYTES) if weights == "swap" else 0.0,
+    )

@@ -15,7 +15,7 @@ from math import inf
 
 from simulator.compute import ComputeModel
 from simulator.operators import Copy, HostWork, Operator
-from workloads.convnet.block_plan import DECISIONS, BlockPlan, Decision
+from workloads.convnet.block_plan import DECISIONS, BlockPlan, Decision, copied
 from workloads.convnet.out_of_core import OutOfCore
 from workloads.convnet.swap_schedule import KERNELS, OUT, STREAM_OF, BlockBytes, Step, StepKind
 from workloads.convnet.swapping_pass import UPDATES, host_update_s, kernels_of
@@ -46,7 +46,7 @@ class SearchLimits:
     simulated: int
 
 
-OF_A_RUN, OF_A_PLAN, OF_A_COMPARISON = SearchLimits(600, 2), SearchLimits(3000, 4), SearchLimits(10_000, 16)
+OF_A_RUN, OF_A_PLAN, OF_A_COMPARISON = SearchLimits(1000, 2), SearchLimits(3000, 4), SearchLimits(10_000, 16)
 """Limits before a run with a plan of its own, of ``plan``, and of ``plan --compare``."""
 
 
@@ -124,7 +124,8 @@ class BlockSearch:
     def run(self) -> None:
         """Search from the best starts on blocks of each size."""
         for job in self.jobs:
-            starts = {start.plan: start for start in self._starts(job) if self.cost(start) < NO_ROOM}
+            plain = (start.decided(_plain(start)) for start in self._starts(job))
+            starts = {start.plan: start for start in plain if self.cost(start) < NO_ROOM}
             for start in sorted(starts.values(), key=self.cost)[:MOST_STARTS]:
                 self._descend(start)
 
@@ -201,6 +202,19 @@ class BlockSearch:
 def _first(job: OutOfCore, decision: Decision, blocks: int) -> OutOfCore:
     stay: list[Decision] = ["keep"] * (len(job.blocks) - blocks)
     return job.decided([*[decision] * blocks, *stay])
+
+
+def _plain(job: OutOfCore) -> list[Decision]:
+    """Decisions of a plan, each by the plainest that moves the same tensors."""
+    return [_plainest(sizes, now) for sizes, now in zip(job.sizes, job.plan.decisions, strict=True)]
+
+
+def _plainest(sizes: BlockBytes, now: Decision) -> Decision:
+    if now in _choices(sizes):
+        return now
+    if sizes.inner:
+        return "recompute"
+    return "swap" if copied(now) else "keep"
 
 
 def _choices(sizes: BlockBytes) -> list[Decision]:

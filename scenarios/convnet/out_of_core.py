@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias, cast
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, TypeAlias, cast, get_args
 
 from inputs.errors import InfeasibleError, InputError
 from scenarios.capacity import MemoryReport, capacities_bytes
@@ -27,17 +27,24 @@ from workloads.convnet.catalog import network
 from workloads.convnet.family import ConvnetWorkload
 from workloads.convnet.memory import room_for_blocks
 from workloads.convnet.out_of_core import OutOfCore
-from workloads.convnet.swap_schedule import KERNELS, OUT, STREAM_OF
+from workloads.convnet.swap_schedule import BACK, KERNELS, OUT, STREAM_OF
 
 Baseline: TypeAlias = Literal["keep", "swap", "recompute", "checkpoint"]
 
-BASELINES: dict[Baseline, str] = {
+BASELINES: dict[str, str] = {
     "keep": "everything in device memory",
     "swap": "everything swapped",
     "recompute": "everything recomputed",
-    "checkpoint": "recomputed in sqrt(n) blocks",
+    "checkpoint": "everything recomputed in sqrt(n) blocks",
 }
 """Plans with one decision for all blocks but the last, by name, in words."""
+
+TITLES_OF_DECISIONS: dict[Decision, str] = {
+    "keep": "kept",
+    "swap": "swapped",
+    "recompute": "recomputed",
+    "recompute_swapped": "recomputed from a swapped input",
+}
 
 KARMA_SETTING, WEIGHTS_SETTING = "workload.out_of_core=karma", "workload.weights=swap"
 
@@ -131,7 +138,7 @@ class PlanningBlocks:
     def least_memory(self) -> MemoryReport:
         """Memory of the plan that lacks least, or fits best, among plans with one decision."""
         net = self.baseline("keep").network
-        jobs = [*map(self.baseline, BASELINES), self.job(uniform_plan(net, "recompute_swapped"))]
+        jobs = [*map(self.baseline, get_args(Baseline)), self.job(uniform_plan(net, "recompute_swapped"))]
         return min((self.report(job) for job in jobs), key=lambda report: report.worst_excess_bytes)
 
 
@@ -181,22 +188,38 @@ def remedies(resolved: ConvnetResolved, machine: Machine) -> Iterator[tuple[tupl
             return
 
 
+@dataclass(frozen=True, slots=True)
+class CopiedBytes:
+    """Bytes that an iteration copies between a device and its host."""
+
+    d2h: float
+    h2d: float
+
+    @classmethod
+    def of(cls, job: OutOfCore) -> CopiedBytes:
+        """Those of a plan."""
+        schedule, streams = job.schedule, {OUT: 0.0, BACK: 0.0, KERNELS: 0.0}
+        for step in schedule.steps:
+            streams[STREAM_OF[step[0]]] += 0.0 if STREAM_OF[step[0]] == KERNELS else schedule.copied_bytes(step)
+        return cls(streams[OUT], streams[BACK])
+
+    @property
+    def both(self) -> float:
+        """Bytes of both directions."""
+        return self.d2h + self.h2d
+
+
 def section_of(job: OutOfCore) -> dict[str, Any]:
     """A plan for results: bytes of an iteration, and decisions by block; plain JSON values."""
-    schedule = job.schedule
-    copied = {"d2h": 0.0, "h2d": 0.0}
-    for step in schedule.steps:
-        if STREAM_OF[step[0]] != KERNELS:
-            copied["d2h" if STREAM_OF[step[0]] == OUT else "h2d"] += schedule.copied_bytes(step)
     return {
         "weights": job.weights,
         "room_bytes": job.room_bytes,
-        "peak_bytes": schedule.peak_bytes,
-        "swapped_bytes": schedule.out_bytes,
-        "copied_bytes": copied,
+        "peak_bytes": job.schedule.peak_bytes,
+        "swapped_bytes": job.schedule.out_bytes,
+        "copied_bytes": asdict(CopiedBytes.of(job)),
         "decisions": {name: job.plan.decisions.count(name) for name in DECISIONS},
         "blocks": [
             {"last": block.last, "decision": decision, "input_bytes": sizes.input, "inner_bytes": sizes.inner}
-            for block, decision, sizes in zip(job.blocks, job.plan.decisions, schedule.bytes, strict=True)
+            for block, decision, sizes in zip(job.blocks, job.plan.decisions, job.sizes, strict=True)
         ],
     }

@@ -9,7 +9,7 @@ from typing import Any, cast, get_args
 from inputs.errors import InputError, nearest_name
 from scenarios.convnet.block_search import OF_A_COMPARISON, OF_A_PLAN, SearchLimits
 from scenarios.convnet.memory_curve import Moment, memory_curve
-from scenarios.convnet.out_of_core import BASELINES, KARMA_SETTING, PlanningBlocks, asked_job, section_of
+from scenarios.convnet.out_of_core import KARMA_SETTING, Baseline, PlanningBlocks, asked_job, section_of
 from scenarios.convnet.section import OutOfCoreMode
 from scenarios.convnet.settings import ConvnetResolved
 from scenarios.located import located
@@ -29,7 +29,7 @@ class PlanCompared:
     """A plan of the comparison.
 
     Attributes:
-        name: a key of `BASELINES`, ``karma``, or ``plan`` for the scenario's own.
+        name: a `Baseline`, ``karma``, or ``plan`` for the scenario's own.
         job: the scenario's job under it.
         lacking_bytes: memory that a tier lacks most; 0: it fits.
         iteration_time_s: iteration time of a run; None: it does not fit.
@@ -154,7 +154,7 @@ class _Study:
 
     def run(self, limits: SearchLimits) -> ConvnetPlanStudy:
         """Simulate baselines and candidates; ``limits``: those of a search."""
-        planning, baselines = self.planning, [(name, self.planning.baseline(name)) for name in BASELINES]
+        planning, baselines = self.planning, [(name, self.planning.baseline(name)) for name in get_args(Baseline)]
         searches = self.resolved.scenario.workload.out_of_core == KARMA
         self.progress.stage("planning blocks")
         search = planning.search(limits) if searches else None

@@ -48,11 +48,6 @@ class BlockPlan:
                 expected=f"{len(self.last_layers)}",
             )
 
-    @property
-    def copies(self) -> bool:
-        """Whether anything goes to the host."""
-        return any(copied(decision) for decision in self.decisions)
-
 
 def copied(decision: Decision) -> bool:
     """Whether tensors go to the host."""

@@ -112,6 +112,7 @@ class BlockSearch:
         host_room_bytes: host memory for swapped tensors.
         found: plans that fit, with the time that was estimated, seconds, and the bytes that leave or are dropped.
         looked_at: number of plans that were estimated.
+        share: plans that are estimated at most before the search goes on with blocks of another size.
     """
 
     jobs: Sequence[OutOfCore]
@@ -120,10 +121,12 @@ class BlockSearch:
     limits: SearchLimits = OF_A_RUN
     found: dict[BlockPlan, tuple[tuple[float, float], OutOfCore]] = field(default_factory=dict)
     looked_at: int = 0
+    share: int = 0
 
     def run(self) -> None:
         """Search from the best starts on blocks of each size."""
-        for job in self.jobs:
+        for number, job in enumerate(self.jobs, start=1):
+            self.share = self.limits.estimated * number // len(self.jobs)
             plain = (start.decided(_plain(start)) for start in self._starts(job))
             starts = {start.plan: start for start in plain if self.cost(start) < NO_ROOM}
             for start in sorted(starts.values(), key=self.cost)[:MOST_STARTS]:
@@ -143,7 +146,7 @@ class BlockSearch:
         known = self.found.get(job.plan)
         if known is not None:
             return known[0]
-        if self.looked_at >= self.limits.estimated or not self.fits(job):
+        if self.looked_at >= self.share or not self.fits(job):
             return NO_ROOM
         self.looked_at += 1
         pairs = list(zip(job.sizes, job.plan.decisions, strict=True))
@@ -195,7 +198,7 @@ class BlockSearch:
             kernels_s = passes_s + sum(compress(again_s, repeats))  # no iteration is shorter
             helps = tried.plan != job.plan and kernels_s <= limit[0] and self.cost(tried) < limit
             job, failed = (tried, 0) if helps else (job, failed + 1)
-            if failed == len(changes) or self.looked_at == self.limits.estimated:
+            if failed == len(changes) or self.looked_at >= self.share:
                 return
 
 

@@ -100,11 +100,12 @@ class PlanningBlocks:
         return StepTimes(self.machine.compute)
 
     def search(self, limits: SearchLimits = OF_A_RUN) -> BlockSearch:
-        """A search that has run, on the smallest blocks and on larger ones."""
+        """A search that has run, on the smallest blocks, on half as many, and on those of checkpointing."""
         smallest = self.baseline("keep")
+        halved = self.job(uniform_plan(smallest.network, "keep", parts=-(-len(smallest.blocks) // 2)))
         capacity = capacities_bytes(self.resolved.cluster, self.resolved.world_size)["ddr"]
         beside = float(self.report(smallest).use.total("ddr").max()) - smallest.schedule.out_bytes
-        found = BlockSearch([smallest, self.baseline("checkpoint")], self.times, capacity - beside, limits)
+        found = BlockSearch([smallest, halved, self.baseline("checkpoint")], self.times, capacity - beside, limits)
         found.run()
         return found
 

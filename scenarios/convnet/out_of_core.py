@@ -198,7 +198,7 @@ class CopiedBytes:
 
     @classmethod
     def of(cls, job: OutOfCore) -> CopiedBytes:
-        """Those of a plan."""
+        """Bytes that a plan copies."""
         schedule, streams = job.schedule, {OUT: 0.0, BACK: 0.0, KERNELS: 0.0}
         for step in schedule.steps:
             streams[STREAM_OF[step[0]]] += 0.0 if STREAM_OF[step[0]] == KERNELS else schedule.copied_bytes(step)

@@ -29,7 +29,7 @@ from workloads.convnet.layers import Network
 from workloads.convnet.memory import memory_per_rank
 from workloads.convnet.out_of_core import OutOfCore
 from workloads.convnet.settings import ConvnetSettings
-from workloads.convnet.swap_schedule import BlockBytes, Schedule
+from workloads.convnet.swap_schedule import BlockBytes, SwapSchedule
 from workloads.convnet.swapping_pass import host_update_s, out_of_core_graph
 
 IMAGES = 64
@@ -108,11 +108,11 @@ def test_without_decisions_the_iteration_is_that_of_the_network():
     assert CopiedBytes.of(one).both == 0.0
 
 
-def by_hand(decisions, room: float) -> Schedule:
+def by_hand(decisions, room: float) -> SwapSchedule:
     """Three blocks with inputs of 0, 2 and 3 bytes, and 10, 20 and 5 inside; a ReLU reads its output again."""
     blocks = blocks_of(TOY, ("relu_1", "relu_3", "bias_0"))
     sizes = [BlockBytes(0.0, 10.0, 2.0), BlockBytes(2.0, 20.0, 3.0), BlockBytes(3.0, 5.0, 0.0)]
-    return Schedule(blocks, sizes, decisions, room)
+    return SwapSchedule(blocks, sizes, decisions, room)
 
 
 @pytest.mark.parametrize(

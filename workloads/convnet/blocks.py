@@ -14,7 +14,7 @@ from workloads.convnet.layers import IMAGES, Layer, Network
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class LayerBlock:
     """Layers that are kept, swapped or recomputed together; elements are those of one image.
 
     Attributes:
@@ -49,7 +49,7 @@ def cuts_of(network: Network) -> list[int]:
     return found[::-1]
 
 
-def blocks_of(network: Network, last_layers: Sequence[str] | None = None) -> tuple[Block, ...]:
+def blocks_of(network: Network, last_layers: Sequence[str] | None = None) -> tuple[LayerBlock, ...]:
     """The blocks of a network.
 
     Args:
@@ -83,7 +83,7 @@ def blocks_of(network: Network, last_layers: Sequence[str] | None = None) -> tup
     return tuple(_block(network, range(a, b + 1)) for a, b in zip(starts, numbers, strict=True))
 
 
-def _block(network: Network, layers: range) -> Block:
+def _block(network: Network, layers: range) -> LayerBlock:
     """The block of some layers."""
     first, last = layers[0] - 1, layers[-1]
     ends = last == len(network.layers) - 1
@@ -91,7 +91,7 @@ def _block(network: Network, layers: range) -> Block:
     inner = {number for number in read if number in layers and (ends or number != last)}
     masks = [number for number in layers if network.layers[number].kind == "dropout"]
     elements = sum(network.layers[number].output.elements for number in (*inner, *masks))
-    return Block(
+    return LayerBlock(
         last=network.layers[last].name,
         layers=layers,
         again=_makers(network.layers, layers, {*inner, *masks}),

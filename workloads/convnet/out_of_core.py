@@ -8,10 +8,10 @@ from functools import cached_property
 
 from simulator.precisions import BYTES_PER_ELEMENT
 from workloads.convnet.block_plan import BlockPlan, Decision, Weights
-from workloads.convnet.blocks import Block, blocks_of
+from workloads.convnet.blocks import LayerBlock, blocks_of
 from workloads.convnet.layers import Network
 from workloads.convnet.settings import ConvnetSettings
-from workloads.convnet.swap_schedule import BlockBytes, Schedule
+from workloads.convnet.swap_schedule import BlockBytes, SwapSchedule
 from workloads.graph.buckets import GRADIENT_BYTES
 
 
@@ -29,7 +29,7 @@ class OutOfCore:
     network: Network
     settings: ConvnetSettings
     plan: BlockPlan
-    blocks: tuple[Block, ...]
+    blocks: tuple[LayerBlock, ...]
     sizes: tuple[BlockBytes, ...]
     room_bytes: float
     weights: Weights = "keep"
@@ -48,16 +48,16 @@ class OutOfCore:
         return cls(network, settings, plan, blocks, sizes, room_bytes, weights)
 
     @cached_property
-    def schedule(self) -> Schedule:
+    def schedule(self) -> SwapSchedule:
         """Steps of an iteration, and their waits for memory."""
-        return Schedule(self.blocks, self.sizes, self.plan.decisions, self.room_bytes)
+        return SwapSchedule(self.blocks, self.sizes, self.plan.decisions, self.room_bytes)
 
     def decided(self, decisions: Sequence[Decision]) -> OutOfCore:
         """The same blocks with other decisions."""
         return replace(self, plan=replace(self.plan, decisions=tuple(decisions)))
 
 
-def sizes_of(block: Block, settings: ConvnetSettings, weights: Weights) -> BlockBytes:
+def sizes_of(block: LayerBlock, settings: ConvnetSettings, weights: Weights) -> BlockBytes:
     """Sizes of a block on a rank."""
     image = settings.images_per_rank * BYTES_PER_ELEMENT[settings.precision]
     return BlockBytes(

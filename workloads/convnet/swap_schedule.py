@@ -4,9 +4,9 @@ A copy to the host starts when the forward pass of its block has ended, on a str
 the backward pass on another. Weights may live in host memory, too: a block's are copied to the device before each of
 its passes, and its gradients to the host.
 
-`Schedule` finds for each step that takes memory the steps whose end frees enough of it. In any run that respects these
-waits, the memory taken never exceeds the room: let m be the last step, in the schedule's order, that has begun. All
-memory taken is that of steps up to m, and the steps that m waits for have freed theirs.
+`SwapSchedule` finds for each step that takes memory the steps whose end frees enough of it. In any run that respects
+these waits, the memory taken never exceeds the room: let m be the last step, in the schedule's order, that has begun.
+All memory taken is that of steps up to m, and the steps that m waits for have freed theirs.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from workloads.convnet.block_plan import Decision
-from workloads.convnet.blocks import Block
+from workloads.convnet.blocks import LayerBlock
 
 StepKind: TypeAlias = Literal[
     "weights_in", "forward", "swap_out", "weights_in_again", "swap_in", "recompute", "backward", "gradients_out"
@@ -61,7 +61,7 @@ class BlockBytes:
 
 
 @dataclass(slots=True)
-class Schedule:
+class SwapSchedule:
     """Steps of an iteration in their order, the memory that they take and free, and what they wait for.
 
     Attributes:
@@ -72,7 +72,7 @@ class Schedule:
         lacking_bytes: memory that some step lacks however long it waits; 0: the schedule can run.
     """
 
-    blocks: Sequence[Block]
+    blocks: Sequence[LayerBlock]
     bytes: Sequence[BlockBytes]
     decisions: Sequence[Decision]
     room_bytes: float

@@ -80,7 +80,7 @@ def _host_items(network: Network, settings: ConvnetSettings, weights: Weights) -
     buffers = min(settings.fusion_bytes, parameters) + (parameters - swapped)
     return {
         "weights": served + swapped,
-        "optimizer state": swapped * DENSE_STATE[settings.optimizer],
+        **({"optimizer state": swapped * DENSE_STATE[settings.optimizer]} if swapped else {}),
         "gradients": served + swapped,
         "communication buffers": buffers if summed else 0.0,
         "inputs in flight": _input_bytes(network, settings),

@@ -26,7 +26,7 @@ def with_backend(document: Document, scenario: Scenario, cluster: Cluster, wante
     """The cluster with the library and the workers that the scenario chooses.
 
     Args:
-        wanted: the backend that the workload exchanges by, on GPUs; None: the cluster's.
+        wanted: the backend that the workload exchanges by; None: the cluster's.
 
     Raises:
         InputError: there is no such backend, or another than the workload's, the ranks are GPUs, the library has no
@@ -39,6 +39,10 @@ def with_backend(document: Document, scenario: Scenario, cluster: Cluster, wante
         if given is not None and cluster.node.cpu.kernels:
             expected = f"nothing: its collectives were measured with {cluster.collectives.name}"
             raise document.error(path, f"the host {cluster.name} was measured", given=given, expected=expected)
+    if backend in BACKENDS:
+        _check_wanted(document, backend, wanted)
+    if backend is None and wanted in BACKENDS and wanted != cluster.collectives.backend:
+        backend = wanted
     library = cluster.collectives if backend is None else _library(document, backend)
     if cores is not None:
         library = _with_workers(document, library, cores)
@@ -71,15 +75,24 @@ def _of_gpus(document: Document, scenario: Scenario, cluster: Cluster, wanted: B
         raise document.error(CORES, "the ranks of this cluster are GPUs", given=cores, expected=expected)
     if backend is not None and backend not in GPU_BACKENDS:
         raise _unknown(document, backend, GPU_BACKENDS)
-    if backend is not None and wanted not in (None, backend):
-        message = "the workload exchanges by another backend"
-        raise document.error(BACKEND, message, given=backend, expected=f"{wanted}, or nothing")
+    _check_wanted(document, backend, wanted)
     chosen = next((each for each in GPU_BACKENDS if each in (backend, wanted)), None)
     if chosen is None:
         return cluster
     return cluster.by_backend(chosen) or cluster.with_library(
         OtherLibrary(collectives=load_library(GPU_BACKENDS[chosen]))
     )
+
+
+def _check_wanted(document: Document, backend: str | None, wanted: Backend | None) -> None:
+    """Refuse a backend beside the workload's.
+
+    Raises:
+        InputError: it is another one.
+    """
+    if backend is not None and wanted not in (None, backend):
+        message = "the workload exchanges by another backend"
+        raise document.error(BACKEND, message, given=backend, expected=f"{wanted}, or nothing")
 
 
 def _library(document: Document, backend: str) -> CollectiveLibrary:

@@ -261,7 +261,7 @@ class Family(Protocol[M, S]):
         ...
 
     def backend(self, scenario: S) -> Backend | None:
-        """Backend that the workload exchanges by on GPUs; None: the cluster's."""
+        """Backend that the workload exchanges by; None: the cluster's."""
         ...
 
     def fill(self, asked: Asked[M, S]) -> Filled[M]:

@@ -98,17 +98,19 @@ def check_batch(document: Document, scenario: Scenario, batch: int, world_size: 
         InputError: this one does.
     """
     passes = scenario.workload.gradient_accumulation
-    if batch < world_size:
+    sharing = scenario.workload.training_ranks(world_size)
+    ranks = f"{sharing} ranks" if sharing == world_size else f"{sharing} of {world_size} ranks that have {unit}"
+    if batch < sharing:
         raise document.error(
             ("workload", "global_batch_size"),
-            f"fewer {unit} than the {world_size} ranks",
+            f"fewer {unit} than the {ranks}",
             given=batch,
-            expected=f"{world_size} or more",
+            expected=f"{sharing} or more",
         )
-    if batch < world_size * passes:
+    if batch < sharing * passes:
         raise document.error(
             ("workload", "gradient_accumulation"),
-            f"a batch of {batch} has fewer {unit} than {passes} passes over {world_size} ranks",
+            f"a batch of {batch} has fewer {unit} than {passes} passes over {ranks}",
             given=passes,
-            expected=f"at most {batch // world_size}",
+            expected=f"at most {batch // sharing}",
         )

@@ -367,7 +367,7 @@ class Delay:
     cause: str
 
 
-Kernel: TypeAlias = Gemm | Attention | Elementwise
+Kernel: TypeAlias = Gemm | Attention | Convolution | Elementwise | DenseOptimizer
 
 
 @dataclass(frozen=True, slots=True)

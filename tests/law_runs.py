@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from scenarios.bursts import longest_period_s
+from scenarios.convnet.section import ConvnetScenario
 from scenarios.dlrm.section import DlrmScenario
 from scenarios.dlrm.written import with_plan
 from scenarios.engine_run import run_options, variation_of
@@ -61,7 +62,9 @@ FITS = {"dlrm": (1, ["workload.rows_scaling=fit"]), "convnet": (2, []), "transfo
 
 
 def least_ranks(resolved: ResolvedScenario) -> int:
-    """Ranks that hold one copy of the model: tensor, pipeline and context groups of a transformer."""
+    """Ranks that hold one copy of the model: partitions; tensor, pipeline and context groups of a transformer."""
+    if isinstance(resolved.scenario, ConvnetScenario):
+        return resolved.scenario.workload.held_partitions
     if not isinstance(resolved.scenario, TransformerScenario):
         return 1
     return settings_of(resolved).sizes.replica

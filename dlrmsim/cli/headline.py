@@ -195,12 +195,18 @@ def _memory_rows(found: Mapping[str, Any]) -> Iterator[Row]:
     yield from transformer_rows(found)
 
 
+def _share_of_batch(estimate: Mapping[str, Any]) -> str:
+    """Part of the batch that a rank has, or a group of ranks that share samples (stages of a pipeline)."""
+    training, batch, local = _training(estimate), estimate["global_batch_size"], estimate["local_batch_size"]
+    ranks, name = training["ranks"], training["name"]
+    if local * ranks - batch >= ranks:
+        return f"{local:,} per group of {local * ranks // batch} {name}"
+    return f"{'at most ' if batch % ranks else ''}{local:,} per {singular(name)}"
+
+
 def _check_rows(estimate: Mapping[str, Any]) -> Iterator[Row]:
     size = estimate["size"]
-    training = _training(estimate)
-    uneven = estimate["global_batch_size"] % training["ranks"]
-    share = f"{'at most ' if uneven else ''}{estimate['local_batch_size']:,} per {singular(training['name'])}"
-    yield ("batch", f"{estimate['global_batch_size']:,}", share)
+    yield ("batch", f"{estimate['global_batch_size']:,}", _share_of_batch(estimate))
     yield from table_rows(estimate)
     yield from _memory_rows(estimate)
     yield ("tasks", f"{size['tasks_per_iteration']:,}", "per rank and iteration")

@@ -10,34 +10,31 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from hardware_specs.library import Backend
-from inputs.errors import InfeasibleError, nearest_name
+from inputs.errors import InputError
 from inputs.keys import KeyPath, parse_key
 from inputs.validate import validate
 from inputs.yaml_lines import Document
 from scenarios.candidates import Candidate
-from scenarios.capacity import MemoryReport, capacities_bytes
 from scenarios.convnet import filling
-from scenarios.convnet.out_of_core import PlanningBlocks, asked_job, leaves_device, refusal, section_of
+from scenarios.convnet.levers import candidates
+from scenarios.convnet.out_of_core import PlanningBlocks, asked_job, leaves_device, section_of
 from scenarios.convnet.plan_study import ConvnetPlanning
+from scenarios.convnet.remedies import refusal
 from scenarios.convnet.section import ConvnetScenario
-from scenarios.convnet.settings import ConvnetResolved
+from scenarios.convnet.settings import ConvnetResolved, memory_of
 from scenarios.family import Asked, Expected, Filled, template_of
 from scenarios.progress import Progress, Silent
 from simulator.analysis import Bound
 from simulator.lowering import Machine
 from workloads.convnet.family import ConvnetWorkload
 from workloads.convnet.out_of_core import OutOfCore
-from workloads.convnet.settings import Strategy
 from workloads.family import Model, Workload
-
-BACKEND_OF: Mapping[Strategy, Backend] = {
-    "horovod_mpi": "mpi", "horovod_mpi_opt": "mpi", "baidu_ring": "mpi", "grpc_ps_mpi": "mpi", "horovod_nccl": "nccl"
-}  # fmt: skip
-"""Libraries by strategy; the other transports of gRPC go at the rate of the cluster's library."""
 
 TASKS_PER_LAYER = 8
 """Tasks of an iteration for each layer: launches and kernels of both passes, exchange of its gradient (assumed; for the
 estimate of a run's memory)."""
+TASKS_PER_PASS = 8
+"""Tasks of a pass of a micro-batch through a partition: launches, kinds of kernels, messages (likewise)."""
 
 
 class Generator(Protocol):
@@ -47,16 +44,28 @@ class Generator(Protocol):
         """One line about each network, by name."""
         ...
 
+    def title(self, name: str) -> str:
+        """One line about a network, which lists need not name.
+
+        Raises:
+            InputError: there is no such network.
+        """
+        ...
+
     def layers(self, name: str) -> int:
         """Number of layers of a network."""
         ...
 
-    def workload(self, resolved: ConvnetResolved) -> Workload:
-        """The workload of a scenario.
+    def workload(self, resolved: ConvnetResolved, machine: Machine) -> Workload:
+        """The workload of a scenario; partitions that it does not state have even times on the machine.
 
         Raises:
             InputError: its settings contradict each other.
         """
+        ...
+
+    def partitions(self, workload: Workload) -> Mapping[str, Any]:
+        """Numbers about the partitions of a workload's network, as JSON; empty: it has none."""
         ...
 
 
@@ -71,11 +80,12 @@ class PlacedConvnet:
     varies: bool = False
 
     def estimate_sections(self) -> Mapping[str, Any]:
-        """Exchange of gradients, and decisions for blocks that may leave device memory."""
+        """Exchange of gradients, partitions of the network, and decisions for blocks that may leave device memory."""
         section = self.resolved.scenario.workload
         servers = {} if section.servers is None else {"servers": section.servers}
+        exchange = {"strategy": section.strategy, **servers, **self.generator.partitions(self.workload)}
         blocks = {} if self.blocks is None else {"out_of_core": section_of(self.blocks)}
-        return {"exchange": {"strategy": section.strategy, **servers}, **blocks}
+        return {"exchange": exchange, **blocks}
 
     def summary_sections(self) -> Mapping[str, Any]:
         """The same."""
@@ -90,27 +100,8 @@ class PlacedConvnet:
         return {}
 
     def candidates(self, bound: Bound) -> Iterator[Candidate]:
-        """Other strategies, more servers, and products in 16 bits on GPUs where the scenario has 32."""
-        if self.resolved.world_size > 1:
-            most = bound.path_shares.get("communication", 0.0)
-            yield from (Candidate(f"workload.strategy={name}", most=most) for name in self._strategies())
-            yield from (Candidate(f"workload.servers={count}", most=most) for count in self._servers())
-        wide = self.resolved.scenario.precision.dense in ("fp32", "tf32")
-        if wide and self.resolved.cluster.node.gpu is not None:
-            yield Candidate("precision.dense=fp16", "numerics")
-
-    def _strategies(self) -> Iterator[Strategy]:
-        """Strategies of the same libraries as the cluster has, but for those over gRPC."""
-        cluster, own = self.resolved.cluster, self.resolved.scenario.workload.strategy
-        for name, backend in BACKEND_OF.items():
-            if name != own and not name.startswith("grpc_ps") and cluster.by_backend(backend) is not None:
-                yield name
-
-    def _servers(self) -> Iterator[int]:
-        """Twice and four times as many parameter servers, and one on each node."""
-        own, nodes = self.resolved.scenario.workload.servers, self.resolved.nodes
-        if own is not None:
-            yield from (count for count in sorted({2 * own, 4 * own, nodes}) if own < count <= nodes)
+        """See `scenarios.convnet.levers.candidates`."""
+        return candidates(self.resolved, bound)
 
     def changed(self, resolved: ConvnetResolved, machine: Machine, *, place_again: bool = False) -> Workload:
         """The workload of a changed scenario: with this job's decisions for blocks, or with its own.
@@ -118,14 +109,26 @@ class PlacedConvnet:
         Raises:
             InfeasibleError: it does not fit with them.
         """
-        if self.blocks is None:
-            return self.generator.workload(resolved)
-        planning = PlanningBlocks(resolved, machine)
-        job = asked_job(resolved, machine, Silent()) if place_again else planning.job(self.blocks.plan)
-        memory = planning.report(job)
+        blocks = None if place_again else self.blocks
+        workload, _ = _workload(self.generator, resolved, machine, Silent(), blocks)
+        memory = memory_of(resolved, workload)
         if not memory.fits:
-            raise InfeasibleError(f"{resolved.name} does not fit\n{memory.in_words()}")
-        return ConvnetWorkload(job.settings, job)
+            raise refusal(resolved, memory)
+        return workload
+
+
+def _workload(
+    generator: Generator, resolved: ConvnetResolved, machine: Machine, progress: Progress, known: OutOfCore | None
+) -> tuple[Workload, OutOfCore | None]:
+    """The workload of a scenario, and the plan for its blocks where tensors may leave device memory.
+
+    Args:
+        known: a job whose plan is taken; None: the one that the scenario asks for.
+    """
+    if not leaves_device(resolved.scenario.workload):
+        return generator.workload(resolved, machine), None
+    job = asked_job(resolved, machine, progress) if known is None else PlanningBlocks(resolved, machine).job(known.plan)
+    return ConvnetWorkload(job.settings, job), job
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +139,10 @@ class ConvnetFamily:
     kind: str = "convnet"
     unit: str = "images"
     scenario: type[ConvnetScenario] = ConvnetScenario
-    exclusive: Sequence[tuple[KeyPath, KeyPath]] = ((filling.BATCH, filling.PER_RANK),)
+    exclusive: Sequence[tuple[KeyPath, KeyPath]] = (
+        (filling.BATCH, filling.PER_RANK),
+        (filling.PARTITIONS, filling.LAYERS),
+    )
     refused: Sequence[str] = ()
     planning: ConvnetPlanning = field(default_factory=ConvnetPlanning)
 
@@ -151,11 +157,14 @@ class ConvnetFamily:
 
     def load_model(self, name_or_path: str, *, origin: Document, key: str) -> Model:
         """A network by name; there are no files of networks."""
-        titles = self.generator.titles()
-        if name_or_path not in titles:
-            expected, near = f"one of {', '.join(titles)}", nearest_name(name_or_path, titles)
-            raise origin.error(parse_key(key), "no such network", given=name_or_path, expected=expected, nearest=near)
-        return Model(name=name_or_path, title=titles[name_or_path])
+        path = parse_key(key)
+        try:
+            title = self.generator.title(name_or_path)
+        except InputError as error:
+            raise origin.error(
+                path, error.message, given=name_or_path, expected=error.expected, nearest=error.nearest
+            ) from None
+        return Model(name=name_or_path, title=title)
 
     def read_model(self, document: Document, *, prefix: KeyPath) -> Model:
         """A network that a resolved scenario names."""
@@ -164,21 +173,31 @@ class ConvnetFamily:
 
     def backend(self, scenario: ConvnetScenario) -> Backend | None:
         """The library that the strategy is named by; see `scenarios.family.Family.backend`."""
-        return BACKEND_OF.get(scenario.workload.strategy)
+        return filling.BACKEND_OF.get(scenario.workload.strategy)
 
     def fill(self, asked: Asked[Model, ConvnetScenario]) -> Filled[Model]:
         """See `scenarios.convnet.filling.fill`."""
         return filling.fill(asked)
 
     def expected(self, resolved: ConvnetResolved) -> Expected:
-        """Tasks of a rank, from the number of layers."""
+        """Tasks of a rank, from the number of layers, or of passes through its partition."""
+        section = resolved.scenario.workload
+        if section.strategy == filling.PARTITIONED:
+            return Expected(2 * (section.micro_batches or 1) * TASKS_PER_PASS)
         return Expected(TASKS_PER_LAYER * self.generator.layers(resolved.model.name))
 
     def facts(self, resolved: ConvnetResolved) -> Mapping[str, str]:
         """Exchange, images and number formats."""
         section, precision = resolved.scenario.workload, resolved.scenario.precision
-        blocks = {"Out of core": section.out_of_core or "a plan of its own"} if leaves_device(section) else {}
-        return {"Exchange": section.strategy, "Images": section.images, "Arithmetic": precision.dense, **blocks}
+        found: dict[str, str] = {"Exchange": section.strategy, "Images": section.images}
+        found["Arithmetic"] = precision.dense
+        if section.strategy == filling.PARTITIONED:
+            replicas = section.training_ranks(resolved.world_size)
+            found["Groups"] = f"{replicas} replicas x {section.held_partitions} partitions"
+            found["Micro-batches"] = f"{section.micro_batches}, {section.schedule}"
+        if leaves_device(section):
+            found["Out of core"] = section.out_of_core or "a plan of its own"
+        return found
 
     def place(self, resolved: ConvnetResolved, machine: Machine, progress: Progress) -> PlacedConvnet:
         """The workload, with decisions for blocks where tensors may leave device memory.
@@ -186,11 +205,8 @@ class ConvnetFamily:
         Raises:
             InfeasibleError: it does not fit; with the numbers of each tier, and settings with which it does.
         """
-        workload, job = self.generator.workload(resolved), None
-        if leaves_device(resolved.scenario.workload):
-            job = asked_job(resolved, machine, progress)
-            workload = ConvnetWorkload(job.settings, job)
-        memory = MemoryReport(workload.memory(), capacities_bytes(resolved.cluster, resolved.world_size))
+        workload, job = _workload(self.generator, resolved, machine, progress, None)
+        memory = memory_of(resolved, workload)
         if not memory.fits:
-            raise refusal(resolved, machine, memory, "a rank holds more than it may")
+            raise refusal(resolved, memory, progress)
         return PlacedConvnet(resolved, self.generator, workload, job)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from inputs.keys import KeyPath
+from hardware_specs import Cluster
+from hardware_specs.library import Backend
+from inputs.keys import KeyPath, key_text
 from inputs.validate import validate
 from inputs.yaml_lines import Document, load_yaml
 from scenarios.convnet.section import IMAGES_PER_RANK, ConvnetScenario, ConvnetSection
@@ -14,37 +16,52 @@ from scenarios.located import located
 from scenarios.shared_keys import beside
 from workloads.convnet.block_plan import BlockPlanFile
 from workloads.convnet.catalog import network
-from workloads.convnet.settings import CYCLE_S, FUSION_BYTES, Strategy
+from workloads.convnet.settings import CYCLE_S, FUSION_BYTES, Strategy, require_divisor
 from workloads.family import Model
+from workloads.graph.divisors import nearest_divisor
 from workloads.graph.parameter_servers import GRPC_SERVER_THREADS
 
 BATCH: KeyPath = ("workload", "global_batch_size")
 PER_RANK: KeyPath = ("workload", "images_per_rank")
+PARTITIONS: KeyPath = ("workload", "partitions")
+LAYERS: KeyPath = ("workload", "layers_per_partition")
 OUT_OF_CORE: KeyPath = ("workload", "out_of_core")
 OUT_OF_CORE_PLAN: KeyPath = ("workload", "out_of_core_plan")
+OF_BLOCKS = ("out_of_core", "out_of_core_plan", "weights")
+"""Keys of plans for blocks."""
+
+BACKEND_OF: Mapping[Strategy, Backend] = {
+    "horovod_mpi": "mpi", "horovod_mpi_opt": "mpi", "baidu_ring": "mpi", "grpc_ps_mpi": "mpi", "horovod_nccl": "nccl",
+    "hypar_mpi": "mpi",
+}  # fmt: skip
+"""Libraries by strategy; the other transports of gRPC go at the rate of the cluster's library."""
 
 OUT_OF_CORE_STRATEGIES: tuple[Strategy, ...] = ("horovod_nccl", "horovod_mpi", "horovod_mpi_opt", "baidu_ring")
 """Strategies that sum gradients over all ranks, each of which has all weights."""
 
 HOROVOD: Mapping[str, Any] = {"fusion_bytes": FUSION_BYTES, "cycle_time": CYCLE_S}
 SERVERS: Mapping[str, Any] = {"servers": 1, "server_threads": GRPC_SERVER_THREADS}
+PIPELINE: Mapping[str, Any] = {
+    "partitions": 1, "layers_per_partition": None, "micro_batches": None, "schedule": "gpipe"
+}  # fmt: skip
 """Keys of one group of strategies, with their defaults."""
+
+KEYS_OF: Mapping[str, Mapping[str, Any]] = {"horovod": HOROVOD, "grpc_ps": SERVERS, "hypar": PIPELINE}
+"""Keys by the start of their strategies' names."""
+
+ON_CPUS: Sequence[Strategy] = ("horovod_mpi", "baidu_ring", "hypar_mpi")
+"""Strategies that exchange by MPI from the memory of hosts."""
+
+PARTITIONED: Strategy = "hypar_mpi"
 
 
 def fill(asked: Asked[Model, ConvnetScenario]) -> Filled[Model]:
     """Fill the section ``workload``; see `scenarios.family.Family.fill`."""
     document, section = asked.document, asked.scenario.workload
     _check_passes(document, section)
-    node = asked.cluster.node
-    if node.gpu is None:
-        raise document.error(
-            ("cluster",),
-            f"rates of convolutions are known on GPUs only, and the ranks of {asked.cluster.name} are {node.rank_name}",
-            given=asked.cluster.name,
-            expected="a cluster whose nodes have GPUs",
-        )
+    _check_processors(document, section, asked.cluster)
     defaults: dict[str, Any] = {}
-    for start, keys in (("horovod", HOROVOD), ("grpc_ps", SERVERS)):
+    for start, keys in KEYS_OF.items():
         for key, default in keys.items():
             given = getattr(section, key)
             if section.strategy.startswith(start):
@@ -56,32 +73,56 @@ def fill(asked: Asked[Model, ConvnetScenario]) -> Filled[Model]:
                     given=given,
                     expected=f"a strategy whose name starts with {start}, or no such key",
                 )
+    if section.strategy == PARTITIONED:
+        defaults["partitions"] = _partitions(document, section, asked.world_size)
     batch = _batch(document, section, asked.world_size)
-    blocks = _out_of_core(document, section, asked.model)
+    if section.strategy == PARTITIONED and section.micro_batches is None:
+        images = max(batch // section.training_ranks(asked.world_size), 1)
+        defaults["micro_batches"] = nearest_divisor(defaults["partitions"], images)
+    blocks = _out_of_core(asked)
     return Filled(section.model_copy(update={**defaults, **blocks, "images_per_rank": None}), asked.model, batch)
 
 
-def _out_of_core(document: Document, section: ConvnetSection, model: Model) -> dict[str, Any]:
+def _out_of_core(asked: Asked[Model, ConvnetScenario]) -> dict[str, Any]:
     """Keys of training beyond device memory, with the plan file read; choices that change nothing are left out.
 
     Raises:
-        InputError: the strategy exchanges weights with servers, two keys exclude each other, or the plan is wrong.
+        InputError: ranks do not have all weights, or no device memory; two keys exclude each other; a wrong plan.
     """
-    found: dict[str, Any] = {
-        "out_of_core": None if section.out_of_core == "none" else section.out_of_core,
-        "out_of_core_plan": section.out_of_core_plan,
-        "weights": None if section.weights == "keep" else section.weights,
+    document, section, node = asked.document, asked.scenario.workload, asked.cluster.node
+    found: dict[str, Any] = {key: getattr(section, key) for key in OF_BLOCKS}
+    found |= {
+        key: None for key, does_nothing in (("out_of_core", "none"), ("weights", "keep")) if found[key] == does_nothing
     }
-    for key, given in found.items():
-        if given is not None and section.strategy not in OUT_OF_CORE_STRATEGIES:
-            raise document.error(
-                ("workload", key),
-                f"blocks leave device memory with sums over all ranks only, and the strategy is {section.strategy}",
-                given=given if isinstance(given, str) else None,
-                expected=f"one of the strategies {', '.join(OUT_OF_CORE_STRATEGIES)}, or no such key",
-            )
-    if section.out_of_core_plan is None:
+    key = next((key for key in OF_BLOCKS if found[key] is not None), None)
+    if key is None:
         return found
+    given = found[key] if isinstance(found[key], str) else None
+    if section.strategy not in OUT_OF_CORE_STRATEGIES:
+        raise document.error(
+            ("workload", key),
+            f"blocks leave device memory where every rank has all weights, and the strategy is {section.strategy}",
+            given=given,
+            expected=f"one of the strategies {', '.join(OUT_OF_CORE_STRATEGIES)}, or no such key",
+        )
+    if node.gpu is None:
+        raise document.error(
+            ("workload", key),
+            f"blocks leave the memory of GPUs, and {asked.cluster.name} has none",
+            given=given,
+            expected="a cluster whose nodes have GPUs, or no such key",
+        )
+    if section.out_of_core_plan is not None:
+        found["out_of_core_plan"] = _block_plan(document, section, asked.model)
+    return found
+
+
+def _block_plan(document: Document, section: ConvnetSection, model: Model) -> dict[str, Any]:
+    """The plan of a scenario for its blocks, read.
+
+    Raises:
+        InputError: it stands beside a way to find one, or is wrong.
+    """
     if section.out_of_core is not None:
         raise document.error(OUT_OF_CORE_PLAN, "stands beside out_of_core", expected="one of the two")
     place: tuple[Document, KeyPath] = (document, OUT_OF_CORE_PLAN)
@@ -89,8 +130,50 @@ def _out_of_core(document: Document, section: ConvnetSection, model: Model) -> d
         place = (load_yaml(beside(document, OUT_OF_CORE_PLAN, section.out_of_core_plan)), ())
     plan = validate(BlockPlanFile, place[0], prefix=place[1])
     with located(*place):
-        plan.plan_for(network(model.name, section.classes))
-    return {**found, "out_of_core_plan": plan.model_dump(mode="json")}
+        plan.plan_for(network(model.name, section.classes, section.image_size))
+    return plan.model_dump(mode="json")
+
+
+def _check_processors(document: Document, section: ConvnetSection, cluster: Cluster) -> None:
+    """Refuse processors on which convolutions have no rate, and strategies that need GPUs on CPUs.
+
+    Raises:
+        InputError: the cluster or the strategy is one of these.
+    """
+    node = cluster.node
+    if node.gpu is None and (node.cpu.kernels or node.cpu.rates is None):
+        raise document.error(
+            ("cluster",),
+            f"no rate of convolutions is known on {node.cpu.name}, on which {node.rank_name} of {cluster.name} compute",
+            given=cluster.name,
+            expected="a cluster whose nodes have GPUs, or CPUs with `rates`",
+        )
+    if node.gpu is None and section.strategy not in ON_CPUS:
+        raise document.error(
+            ("workload", "strategy"),
+            f"{section.strategy} is between GPUs, and {cluster.name} has none",
+            given=section.strategy,
+            expected=f"one of {', '.join(ON_CPUS)}",
+        )
+
+
+def _partitions(document: Document, section: ConvnetSection, world_size: int) -> int:
+    """Partitions of the network.
+
+    Raises:
+        InputError: they do not divide the ranks, or the list of layers has another length.
+    """
+    layers, partitions = section.layers_per_partition, section.held_partitions
+    if layers is not None and len(layers) != partitions:
+        raise document.error(
+            LAYERS,
+            f"has {len(layers)} numbers for {partitions} partitions",
+            given=list(layers),
+            expected=f"{partitions} numbers, or no key partitions",
+        )
+    with located(document):
+        require_divisor(key_text(PARTITIONS), partitions, world_size, f"{world_size} ranks")
+    return partitions
 
 
 def _check_passes(document: Document, section: ConvnetSection) -> None:
@@ -120,17 +203,17 @@ def _batch(document: Document, section: ConvnetSection, world_size: int) -> int:
     Raises:
         InputError: both keys are given, or ranks cannot have equal batches.
     """
-    batch = section.global_batch_size
+    batch, sharing = section.global_batch_size, section.training_ranks(world_size)
     if batch is None:
-        return (section.images_per_rank or IMAGES_PER_RANK) * world_size
+        return (section.images_per_rank or IMAGES_PER_RANK) * sharing
     if section.images_per_rank is not None:
         raise document.error(PER_RANK, "stands beside global_batch_size", expected="one of the two")
-    if batch % world_size and batch > world_size:
-        below = batch - batch % world_size
+    if batch % sharing and batch > sharing:
+        below = batch - batch % sharing
         raise document.error(
             BATCH,
-            f"the {world_size} ranks cannot share the batch evenly",
+            f"the {sharing} {'ranks' if sharing == world_size else 'replicas'} cannot share the batch evenly",
             given=batch,
-            expected=f"a multiple of {world_size}, e.g. {below} or {below + world_size}",
+            expected=f"a multiple of {sharing}, e.g. {below} or {below + sharing}",
         )
     return batch

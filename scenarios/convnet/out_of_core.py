@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, TypeAlias, cast, get_args
 
-from inputs.errors import InfeasibleError, InputError
 from scenarios.capacity import MemoryReport, capacities_bytes
 from scenarios.convnet.block_search import OF_A_RUN, BlockSearch, SearchLimits, StepTimes
 from scenarios.convnet.section import ConvnetSection
-from scenarios.convnet.settings import ConvnetResolved, settings_of
+from scenarios.convnet.settings import ConvnetResolved, memory_of, network_of, settings_of
 from scenarios.engine_run import iteration_s
 from scenarios.progress import Progress
-from scenarios.resolve import changed
 from simulator.lowering import Machine
 from workloads.convnet.block_plan import (
     DECISIONS,
@@ -23,7 +20,6 @@ from workloads.convnet.block_plan import (
     square_root_plan,
     uniform_plan,
 )
-from workloads.convnet.catalog import network
 from workloads.convnet.family import ConvnetWorkload
 from workloads.convnet.memory import room_for_blocks
 from workloads.convnet.out_of_core import OutOfCore
@@ -72,19 +68,18 @@ class PlanningBlocks:
             InputError: the plan is for another network.
         """
         settings, section = settings_of(self.resolved), self.resolved.scenario.workload
-        net, weights = network(settings.model, settings.classes), section.weights or "keep"
+        net, weights = network_of(self.resolved), section.weights or "keep"
         capacity = capacities_bytes(self.resolved.cluster, self.resolved.world_size)["hbm"]
         return OutOfCore.of(net, settings, plan, room_for_blocks(net, settings, weights, capacity), weights)
 
     def baseline(self, name: Baseline) -> OutOfCore:
         """The job with one decision for all blocks but the last."""
-        net = network(self.resolved.model.name, self.resolved.scenario.workload.classes)
+        net = network_of(self.resolved)
         return self.job(square_root_plan(net) if name == "checkpoint" else uniform_plan(net, cast("Decision", name)))
 
     def report(self, job: OutOfCore) -> MemoryReport:
         """Memory of every rank under a plan."""
-        capacity = capacities_bytes(self.resolved.cluster, self.resolved.world_size)
-        return MemoryReport(ConvnetWorkload(job.settings, job).memory(), capacity)
+        return memory_of(self.resolved, ConvnetWorkload(job.settings, job))
 
     def fits(self, job: OutOfCore) -> bool:
         """Whether device and host have room for a plan."""
@@ -110,83 +105,43 @@ class PlanningBlocks:
         return found
 
     def planned(self, progress: Progress) -> OutOfCore:
-        """The fastest plan that was found; everything stays where it fits.
-
-        Raises:
-            InfeasibleError: no plan fits; with the numbers of the one that lacks least.
-        """
+        """The fastest plan that was found; everything stays where it fits; `least` where no plan fits."""
         everything = self.baseline("keep")
         if everything.weights == "keep" and self.fits(everything):
             return everything
         progress.stage("planning blocks")
         jobs = self.search().fastest()
         if not jobs:
-            raise self.nothing_fits()
+            return self.least()
         found: list[tuple[float, OutOfCore]] = []
         for job in jobs:
             progress.stage("simulating plans of blocks", len(found) + 1, len(jobs))
             found.append((self.simulated_s(job), job))
         return min(found, key=lambda each: each[0])[1]
 
-    def refused(self, job: OutOfCore) -> InfeasibleError:
-        """The error of a plan that does not fit."""
-        return refusal(self.resolved, self.machine, self.report(job), "a rank holds more than it may")
-
-    def nothing_fits(self) -> InfeasibleError:
-        """The error of a job that fits under no plan."""
-        return refusal(self.resolved, self.machine, self.least_memory(), "no plan of its blocks does; the nearest")
-
-    def least_memory(self) -> MemoryReport:
-        """Memory of the plan that lacks least, or fits best, among plans with one decision."""
-        net = self.baseline("keep").network
-        jobs = [*map(self.baseline, get_args(Baseline)), self.job(uniform_plan(net, "recompute_swapped"))]
-        return min((self.report(job) for job in jobs), key=lambda report: report.worst_excess_bytes)
+    def least(self) -> OutOfCore:
+        """The plan that lacks least memory, or fits best, among plans with one decision."""
+        rest = self.job(uniform_plan(network_of(self.resolved), "recompute_swapped"))
+        jobs = [*map(self.baseline, get_args(Baseline)), rest]
+        return min(jobs, key=lambda job: self.report(job).worst_excess_bytes)
 
 
 def asked_job(resolved: ConvnetResolved, machine: Machine, progress: Progress) -> OutOfCore:
     """The plan that a scenario asks for: its own, one decision for all blocks, or the fastest that is found.
 
+    It need not fit.
+
     Raises:
         InputError: its own is for another network.
-        InfeasibleError: no plan fits, where the fastest is asked for.
     """
     section, planning = resolved.scenario.workload, PlanningBlocks(resolved, machine)
     if section.out_of_core_plan is not None:
-        net = network(resolved.model.name, section.classes)
-        return planning.job(BlockPlanFile.model_validate(section.out_of_core_plan).plan_for(net))
+        plan = BlockPlanFile.model_validate(section.out_of_core_plan)
+        return planning.job(plan.plan_for(network_of(resolved)))
     if section.out_of_core == "karma":
         return planning.planned(progress)
     mode = section.out_of_core
     return planning.baseline("keep" if mode is None or mode == "none" else mode)
-
-
-def refusal(resolved: ConvnetResolved, machine: Machine, memory: MemoryReport, why: str) -> InfeasibleError:
-    """The error of a job that does not fit: the numbers of each tier, and settings of this module with which it does.
-
-    Args:
-        memory: memory of the job, or of the plan that lacks least.
-        why: reason of the failure.
-    """
-    found = list(remedies(resolved, machine))
-    advice = [
-        f"  would fit: {' '.join(f'--set {setting}' for setting in settings)} ({report.fullest()})"
-        for settings, report in found
-    ]
-    lines = [f"{resolved.name} does not fit: {why}", memory.in_words(), *advice]
-    return InfeasibleError("\n".join(lines), remedies=[settings for settings, _ in found])
-
-
-def remedies(resolved: ConvnetResolved, machine: Machine) -> Iterator[tuple[tuple[str, ...], MemoryReport]]:
-    """The first settings of this module with which the job fits, and the memory of a plan that does."""
-    for settings in ((KARMA_SETTING,), (KARMA_SETTING, WEIGHTS_SETTING)):
-        try:
-            there = cast("ConvnetResolved", changed(resolved, settings))
-        except InputError:  # parameter servers
-            return
-        memory = PlanningBlocks(there, machine).least_memory()
-        if memory.fits:
-            yield settings, memory
-            return
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from inputs.errors import InputError, nearest_name
 from scenarios.convnet.block_search import OF_A_COMPARISON, OF_A_PLAN, SearchLimits
 from scenarios.convnet.memory_curve import Moment, memory_curve
 from scenarios.convnet.out_of_core import KARMA_SETTING, Baseline, PlanningBlocks, asked_job, section_of
+from scenarios.convnet.remedies import refusal
 from scenarios.convnet.section import OutOfCoreMode
 from scenarios.convnet.settings import ConvnetResolved
 from scenarios.located import located
@@ -160,7 +161,7 @@ class _Study:
         search = planning.search(limits) if searches else None
         candidates = self._asked() if search is None else search.fastest()
         if not candidates:
-            raise planning.nothing_fits()
+            raise refusal(self.resolved, planning.report(planning.least()), self.progress)
         self.total = len(baselines) + len(candidates)
         compared = [self._compared(name, job) for name, job in baselines]
         tried = [self._compared(KARMA if searches else "plan", job) for job in candidates]
@@ -183,7 +184,7 @@ class _Study:
         """
         job = asked_job(self.resolved, self.planning.machine, self.progress)
         if not self.planning.fits(job):
-            raise self.planning.refused(job)
+            raise refusal(self.resolved, self.planning.report(job), self.progress)
         return [job]
 
     def _compared(self, name: str, job: OutOfCore) -> PlanCompared:

@@ -11,6 +11,7 @@ from scenarios.types import KIND, PRECISION, WORKLOAD, BatchSize, Scenario, Sect
 from workloads.convnet.block_plan import Weights
 from workloads.convnet.settings import Images, Strategy
 from workloads.graph.choices import Precision
+from workloads.graph.pipeline_schedule import PipelineOrder
 
 OutOfCoreMode: TypeAlias = Literal["none", "swap", "recompute", "checkpoint", "karma"]
 
@@ -39,9 +40,13 @@ class ConvnetSection(Section):
         None, description="images per iteration over all ranks, instead of images_per_rank"
     )
     images_per_rank: Count | None = Field(
-        None, description=f"images per iteration of each rank (default: {IMAGES_PER_RANK})"
+        None,
+        description=f"images per iteration of each rank; with partitions, of each replica (default: {IMAGES_PER_RANK})",
     )
     classes: Count = Field(1001, description="outputs of the network; tf_cnn_benchmarks counts the background")
+    image_size: Count | None = Field(
+        None, description="places on each side of an image (default: those of the network's own data set)"
+    )
     images: Images = Field(
         "synthetic", description="synthetic: made once on the GPU; from_host: copied in every iteration"
     )
@@ -56,6 +61,21 @@ class ConvnetSection(Section):
         description="threads of a server that handle gRPC's calls (default: 8; 1 in TensorFlow before 2018)",
     )
     servers: Count | None = Field(None, description="parameter servers, one on each of the first nodes (default: 1)")
+    partitions: Count | None = Field(
+        None,
+        description="parts of the network, each on a rank of its own; replicas are ranks / partitions (default: 1)",
+    )
+    layers_per_partition: Annotated[tuple[Count, ...], Field(min_length=1)] | None = Field(
+        None, description="layers of each partition in order (default: even times as the model predicts them)"
+    )
+    micro_batches: Count | None = Field(
+        None,
+        description="parts of a replica's images, one after the other in each partition (default: about as many as "
+        "partitions)",
+    )
+    schedule: PipelineOrder | None = Field(
+        None, description="order of micro-batches: gpipe, all forward first, or 1f1b, in turn (default: gpipe)"
+    )
     out_of_core: OutOfCoreMode | None = Field(
         None,
         description="tensors between the two passes of a block of layers: none (default): they stay; swap: they go to "
@@ -70,6 +90,15 @@ class ConvnetSection(Section):
         description="keep (default); swap: weights, gradients and optimizer state are in host memory, a block's "
         "weights are copied for each of its passes, and the host updates them",
     )
+
+    def training_ranks(self, world_size: int) -> int:
+        """Replicas of the network, which have images of their own."""
+        return max(world_size // self.held_partitions, 1)
+
+    @property
+    def held_partitions(self) -> int:
+        """Partitions of the network, 1 where the section has none."""
+        return self.partitions or len(self.layers_per_partition or ()) or 1
 
 
 class ConvnetScenario(Scenario):

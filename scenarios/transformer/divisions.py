@@ -11,7 +11,8 @@ from dataclasses import replace
 from math import gcd
 from typing import get_args
 
-from workloads.transformer.settings import ParallelSizes, Recompute, Sharding, TransformerSettings, divisors
+from workloads.graph.divisors import divisors
+from workloads.transformer.settings import ParallelSizes, Recompute, Sharding, TransformerSettings
 
 PARTS_OF_A_STAGE = (1, 2, 4)
 """Virtual stages that are tried, beside the job's own number: each adds messages, and activations in flight."""

@@ -14,9 +14,10 @@ from scenarios.transformer.divisions import shared_in_node
 from scenarios.transformer.section import ParallelChoice, TransformerScenario, TransformerSection
 from scenarios.transformer.typed import TransformerResolved
 from simulator.precisions import Precision
+from workloads.graph.divisors import nearest_divisor
 from workloads.graph.framework import Framework
 from workloads.transformer.architecture import Transformer
-from workloads.transformer.settings import ParallelSizes, TransformerSettings, nearest_divisor
+from workloads.transformer.settings import ParallelSizes, TransformerSettings
 
 BATCH: KeyPath = ("workload", "global_batch_size")
 SEQUENCES: KeyPath = ("workload", "sequences")

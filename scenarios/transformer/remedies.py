@@ -8,41 +8,22 @@ for each data group, with their own division or with the fastest one that fits.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from inputs.errors import InfeasibleError, InputError
 from scenarios.capacity import MemoryReport
+from scenarios.fitting import FittingSettings, refusal_with
 from scenarios.transformer.divisions import more_recomputation
 from scenarios.transformer.filling import settings_of_resolved
 from scenarios.transformer.search import division_search, memory_of
 from scenarios.transformer.typed import TransformerResolved, with_changes
-from workloads.transformer.settings import TransformerSettings, divisors
+from workloads.graph.divisors import divisors
+from workloads.transformer.settings import TransformerSettings
 
 LARGEST, MOST_RANKS = 64, 65_536
 """Largest factor on the scenario's nodes, and largest number of ranks, that is tried."""
 
 SHARDING = ("optimizer", "hybrid", "fsdp")
 """Divisions of weights, gradients and state, from the one with least exchanges to the one with least memory."""
-
-
-@dataclass(frozen=True, slots=True)
-class DivisionRemedy:
-    """Settings with which the job fits.
-
-    Attributes:
-        settings: ``KEY=VALUE`` each.
-        memory: memory of every rank with them.
-        note: a fact that is printed with it.
-    """
-
-    settings: tuple[str, ...]
-    memory: MemoryReport
-    note: str = ""
-
-    def in_words(self) -> str:
-        """The options of a command line, and in brackets the memory of the fullest rank."""
-        options = " ".join(f"--set {setting}" for setting in self.settings)
-        return f"{options} ({'; '.join(part for part in (self.note, self.memory.fullest()) if part)})"
 
 
 def refusal(resolved: TransformerResolved, memory: MemoryReport, why: str) -> InfeasibleError:
@@ -52,19 +33,16 @@ def refusal(resolved: TransformerResolved, memory: MemoryReport, why: str) -> In
         memory: memory of the job, or of the division that lacks least.
         why: reason of the failure.
     """
-    found = remedies(resolved)
-    advice = (f"  would fit: {remedy.in_words()}" for remedy in found)
-    lines = [f"{resolved.name} does not fit: {why}", memory.in_words(), *advice]
-    return InfeasibleError("\n".join(lines), remedies=[remedy.settings for remedy in found])
+    return refusal_with(resolved.name, memory, why, remedies(resolved))
 
 
-def remedies(resolved: TransformerResolved) -> list[DivisionRemedy]:
+def remedies(resolved: TransformerResolved) -> list[FittingSettings]:
     """Remedies on the same ranks, and on more of them."""
     here = list(_one_key(resolved)) or _divided_otherwise(resolved, ())
     return [*here, *_more_nodes(resolved)]
 
 
-def _one_key(resolved: TransformerResolved) -> Iterator[DivisionRemedy]:
+def _one_key(resolved: TransformerResolved) -> Iterator[FittingSettings]:
     """The mildest value of each key with which the job fits."""
     for values in _values(settings_of_resolved(resolved)):
         found = (_tried(resolved, (setting,)) for setting in values)
@@ -87,17 +65,17 @@ def _values(settings: TransformerSettings) -> Iterator[list[str]]:
         yield [f"{parallel}.{key}={getattr(sizes, key) * factor}" for factor in (2, 4, 8, 16)]
 
 
-def _divided_otherwise(resolved: TransformerResolved, before: tuple[str, ...], note: str = "") -> list[DivisionRemedy]:
+def _divided_otherwise(resolved: TransformerResolved, before: tuple[str, ...], note: str = "") -> list[FittingSettings]:
     """The fastest division that fits."""
     search = division_search(resolved)
     found = next((found for found in search.in_order() if found.fits), None)
     if found is None:
         return []
     tried = _tried(resolved, found.settings)
-    return [] if tried is None else [DivisionRemedy((*before, *found.settings), tried.memory, note)]
+    return [] if tried is None else [FittingSettings((*before, *found.settings), tried.memory, note)]
 
 
-def _more_nodes(resolved: TransformerResolved) -> list[DivisionRemedy]:
+def _more_nodes(resolved: TransformerResolved) -> list[FittingSettings]:
     """The job on twice, four times... as many nodes."""
     gpus, there, factor = resolved.cluster.node.ranks, int(resolved.cluster.max_nodes.value), 2
     while factor <= LARGEST and factor * resolved.world_size <= MOST_RANKS:
@@ -120,11 +98,11 @@ def _more_nodes(resolved: TransformerResolved) -> list[DivisionRemedy]:
     return []
 
 
-def _tried(resolved: TransformerResolved, settings: tuple[str, ...], note: str = "") -> DivisionRemedy | None:
+def _tried(resolved: TransformerResolved, settings: tuple[str, ...], note: str = "") -> FittingSettings | None:
     """The job with settings; None if it does not fit or cannot have them."""
     try:
         there = with_changes(resolved, settings)
     except InputError:
         return None
     memory = memory_of(there, settings_of_resolved(there))
-    return DivisionRemedy(settings, memory, note) if memory.fits else None
+    return FittingSettings(settings, memory, note) if memory.fits else None

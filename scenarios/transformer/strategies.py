@@ -34,8 +34,9 @@ from scenarios.transformer.least_time import LeastTime
 from scenarios.transformer.search import memory_of, settings_in_words
 from scenarios.transformer.typed import TransformerResolved, with_changes
 from scenarios.types import Placement
+from workloads.graph.divisors import divisors
 from workloads.graph.levels import LEVEL_STRATEGIES, LevelStrategies
-from workloads.transformer.settings import ParallelSizes, TransformerSettings, divisors
+from workloads.transformer.settings import ParallelSizes, TransformerSettings
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,6 +31,9 @@ WITH_STATISTICS = {
     "mobilenet_v1": 4_253_864,
     "inception3": 23_851_784,
     "nasnet_large": 88_949_818,
+    # keras-team/keras 2.x, examples/cifar10_resnet.py, Model.summary() of ResNet20v1 and ResNet29v2 (recalled)
+    "resnet20_v1": 274_442,
+    "resnet29_v2": 849_002,
 }
 
 GIGA_MULTIPLY_ADDS = {
@@ -60,6 +63,46 @@ def test_parameters_are_exactly_the_published_ones(name: str, count: int) -> Non
 def test_parameters_with_statistics_of_batches_are_exactly_those_of_keras(name: str, count: int) -> None:
     net = network(name)
     assert net.parameters + net.statistics == count
+
+
+@pytest.mark.parametrize("blocks", [1, 2, 18, 111])
+def test_resnets_of_version_2_by_formula(blocks: int) -> None:
+    """9 n + 2 layers. ResNet-1001 has 30.3 million weights; Awan et al. (arXiv:1911.05146) count 30 million."""
+
+    def conv(window: int, channels: int, outputs: int) -> int:
+        return window**2 * channels * outputs + outputs
+
+    def bottleneck(inputs: int, width: int, output: int) -> int:
+        """Three convolutions, each behind a normalisation of its input."""
+        convs = conv(1, inputs, width) + conv(3, width, width) + conv(1, width, output)
+        return convs + 2 * (inputs + 2 * width)
+
+    total = conv(3, 3, 16) + 2 * 16 - 2 * 16  # the first block's input is normalised by the first layers
+    for inputs, width, output in ((16, 16, 64), (64, 64, 128), (128, 128, 256)):
+        total += bottleneck(inputs, width, output) + conv(1, inputs, output)
+        total += (blocks - 1) * bottleneck(output, width, output)
+    total += 2 * 256 + 256 * 10 + 10
+    net = network(f"resnet{9 * blocks + 2}_v2")
+    assert net.parameters == total
+    assert sum(layer.kind == "conv" for layer in net.layers) == 9 * blocks + 1 + 3  # the linear layer is not one
+    assert blocks < 111 or 30.0e6 < total < 30.5e6
+
+
+@pytest.mark.parametrize(
+    ("name", "nearest"),
+    [("resnet1000_v2", "resnet1001_v2"), ("resnet3_v1", "resnet8_v1"), ("resnet111_v1", "resnet110_v1")],
+)
+def test_a_depth_that_no_resnet_has_is_refused_with_the_nearest(name: str, nearest: str) -> None:
+    with pytest.raises(InputError, match=f"workload.model: ResNets of version .*did you mean '{nearest}'"):
+        network(name)
+
+
+def test_larger_images_have_the_same_weights_and_as_many_times_the_work() -> None:
+    small, large = network("resnet164_v2"), network("resnet164_v2", image_size=64)
+    assert large.parameters == small.parameters
+    assert large.multiply_adds == pytest.approx(4 * small.multiply_adds, rel=1e-3)
+    with pytest.raises(InputError, match=r"workload.image_size: a max_pool of vgg16 has nothing left.*given 16"):
+        network("vgg16", image_size=16)
 
 
 def test_inception_with_scale_and_second_classifier_is_torchvisions() -> None:

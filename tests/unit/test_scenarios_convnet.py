@@ -11,6 +11,7 @@ from scenarios.progress import Silent
 from scenarios.resolve import changed, load_scenario
 from scenarios.runner import simulate
 from tests.toy_family import SQUARES, ToyWorkload
+from workloads.convnet.catalog import network
 
 TEXT = """
 name: resnet
@@ -28,10 +29,16 @@ class Squares:
     def titles(self):
         return {"resnet50": "residual network of 50 layers", "vgg16": "16 layers with weights"}
 
+    def title(self, name):
+        return network(name) and self.titles()[name]
+
     def layers(self, name):
         return 8
 
-    def workload(self, resolved: ConvnetResolved):
+    def partitions(self, workload):
+        return {}
+
+    def workload(self, resolved: ConvnetResolved, machine):
         from dataclasses import replace
 
         return ToyWorkload(replace(resolved, model=SQUARES))

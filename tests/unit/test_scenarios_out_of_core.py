@@ -12,7 +12,7 @@ from inputs.errors import InfeasibleError, InputError
 from scenarios.family import FAMILIES
 from scenarios.prepare import prepare
 from scenarios.progress import Silent
-from scenarios.resolve import changed, load_scenario
+from scenarios.resolve import asked_again, changed, load_scenario
 from scenarios.runner import simulation_of
 
 ALEXNET = ("workload.model=alexnet", "workload.images_per_rank=3584")
@@ -82,8 +82,35 @@ def test_a_refusal_names_the_remedy():
     resolved = karma(*ALEXNET, "workload.out_of_core=none")
     with pytest.raises(InfeasibleError, match=r"would fit: --set workload\.out_of_core=karma \(hbm ") as refused:
         prepare(resolved, Silent())
-    (settings,) = refused.value.remedies
-    assert prepare(changed(resolved, settings), Silent()).memory.fits
+    for settings in refused.value.remedies:
+        assert prepare(asked_again(resolved, settings), Silent()).memory.fits
+
+
+def test_a_plan_of_ones_own_that_does_not_fit_has_remedies_without_it():
+    """On four nodes with a P100 each: blocks otherwise, and partitions with the same batch and with a smaller one."""
+    plan = {"network": "alexnet", "blocks": [{"last": "bias_7", "decision": "keep"}]}
+    settings = (*ALEXNET, "nodes=4", f"workload.out_of_core_plan={json.dumps(plan)}")
+    resolved = load_scenario("tf_resnet50", settings)
+    with pytest.raises(InfeasibleError, match="a rank holds more than it may") as refused:
+        prepare(resolved, Silent())
+    found = refused.value.remedies
+    assert ["workload.out_of_core=karma" in settings for settings in found] == [True, False, False]
+    assert all("workload.out_of_core_plan=null" in settings for settings in found)
+    for settings in found:
+        assert prepare(asked_again(resolved, settings), Silent()).memory.fits
+
+
+def test_a_changed_job_takes_its_own_memory():
+    """From a plan for blocks to all in memory, which does not fit; to fewer images, which do; and back."""
+    placed = prepare(karma(*ALEXNET, "workload.out_of_core=swap"), Silent())
+    there = changed(placed.resolved, ["workload.out_of_core=none"])
+    with pytest.raises(InfeasibleError, match="a rank holds more than it may"):
+        placed.job.changed(there, placed.machine)
+    fewer = changed(placed.resolved, ["workload.images_per_rank=512", "workload.out_of_core=none"])
+    assert placed.job.changed(fewer, placed.machine).out_of_core is None
+    in_memory = prepare(fewer, Silent())
+    more = placed.job.changed(placed.resolved, placed.machine)
+    assert in_memory.job.changed(placed.resolved, placed.machine).memory().total("hbm") == more.memory().total("hbm")
 
 
 def test_weights_beyond_device_memory_leave_it_too():

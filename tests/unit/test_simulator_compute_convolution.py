@@ -17,7 +17,8 @@ from simulator.compute.convolution import (
     winograd_gemm,
 )
 from simulator.compute.gpu import GpuModel
-from simulator.operators import Convolution, Elementwise, touched_bytes
+from simulator.lowering import build_machine
+from simulator.operators import Convolution, Elementwise, KernelSeries, touched_bytes
 from tests.host_machines import host, kernels
 
 LAYER = Convolution(32, (56, 56, 64), (28, 28, 128), (3, 3), 2, 1, "fp32")
@@ -92,3 +93,18 @@ def test_convolutions_on_cpus_are_refused() -> None:
     node = host(2, kernels()).node
     with pytest.raises(InputError, match="convolutions run on GPUs only"):
         CpuModel.of(node, 1).duration_s(LAYER)
+
+
+def test_convolutions_on_sockets_by_hand() -> None:
+    """A rank with 6 of 24 cores: 0.72 of its part of the peak, or bytes at a quarter of STREAM; depthwise: bytes."""
+    model = build_machine(load_cluster("stampede2_skx"), 1, launch_s=0.0).compute
+    wide = Convolution(16, (32, 32, 64), (32, 32, 64), (3, 3), 1, 1, "fp32")
+    flops = 2 * 16 * 32 * 32 * 64 * 9 * 64
+    assert model.duration_s(wide) == pytest.approx(5e-6 + flops / (3.07e12 / 4 * 0.72))
+    narrow = Convolution(16, (32, 32, 16), (32, 32, 64), (1, 1), 1, 1, "fp32")
+    moved = 4 * (16 * 32 * 32 * (16 + 64) + 16 * 64)
+    assert model.duration_s(narrow) == pytest.approx(5e-6 + moved / 25e9)
+    depthwise = Convolution(16, (32, 32, 64), (32, 32, 64), (3, 3), 1, 64, "fp32")
+    assert model.duration_s(depthwise) == pytest.approx(5e-6 + 4 * (2 * 16 * 32 * 32 * 64 + 9 * 64) / 25e9)
+    series = KernelSeries("Convolution", ((2, wide), (3, narrow)))
+    assert model.duration_s(series) == pytest.approx(2 * model.duration_s(wide) + 3 * model.duration_s(narrow))

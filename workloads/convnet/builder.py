@@ -10,6 +10,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from inputs.errors import InputError
 from workloads.convnet.layers import IMAGES, Layer, LayerKind, Network, Shape, Variable
 
 Padding: TypeAlias = Literal["same", "valid"] | int
@@ -26,7 +27,10 @@ class Tensor:
 
 
 class NetworkBuilder:
-    """Collects layers; methods take tensors and return the new layer's output."""
+    """Collects layers; methods take tensors and return the new layer's output.
+
+    They raise an `InputError` where the image is too small for a window.
+    """
 
     def __init__(self, name: str, image_size: int) -> None:
         """Start a network for square colour images of so many places on each side."""
@@ -119,9 +123,11 @@ class NetworkBuilder:
         padding: Padding = "same",
         scale: bool = True,
         relu: bool = True,
+        bias: bool = False,
     ) -> Tensor:
         """A convolution, batch normalisation and, unless left out, a ReLU."""
-        y = self.batch_norm(self.conv(x, channels, kernel, stride=stride, padding=padding), scale=scale)
+        y = self.conv(x, channels, kernel, stride=stride, padding=padding, bias=bias)
+        y = self.batch_norm(y, scale=scale)
         return self.relu(y) if relu else y
 
     def _pool(
@@ -143,6 +149,13 @@ class NetworkBuilder:
         stride: int = 1,
         groups: int = 1,
     ) -> Tensor:
+        if min(output.height, output.width) < 1:
+            raise InputError(
+                f"a {kind} of {self._name} has nothing left of so small an image",
+                key="workload.image_size",
+                given=self._image.height,
+                expected="a larger size, or no such key: that of the network's own data set",
+            )
         name = f"{kind}_{self._count[kind]}"
         self._count[kind] += 1
         made = tuple(Variable(f"{name}/{part}", elements) for part, elements in (variables or {}).items())

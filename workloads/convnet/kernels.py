@@ -9,10 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import TypeAlias
 
-from simulator.operators import Convolution, ConvolutionPass, Elementwise, Gemm, Operator
+from simulator.operators import Convolution, ConvolutionPass, Elementwise, Gemm
 from simulator.precisions import BYTES_PER_ELEMENT, Precision
 from workloads.convnet.layers import IMAGES, Layer, Network
+
+LayerWork: TypeAlias = Convolution | Gemm | Elementwise
+"""Work of a layer's kernel."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +29,7 @@ class Kernel:
     """
 
     part: str
-    work: Operator
+    work: LayerWork
     makes_gradients: bool = False
 
     @property
@@ -135,8 +139,8 @@ def _products(layer: Layer, batch: ImageBatch) -> Iterator[Kernel]:
     """Gradients of the weights, then of the inputs unless these are the images."""
     inputs, outputs, images = layer.shapes[0].elements, layer.output.elements, batch.images
     if layer.kind == "conv":
-        weights: Operator = _convolution(layer, batch, "weights")
-        data: Operator = _convolution(layer, batch, "inputs")
+        weights: LayerWork = _convolution(layer, batch, "weights")
+        data: LayerWork = _convolution(layer, batch, "inputs")
     else:
         weights = Gemm(inputs, outputs, images, batch.precision, transposed=True)
         data = Gemm(images, inputs, outputs, batch.precision)

@@ -7,12 +7,14 @@ from typing import Literal, TypeAlias, get_args
 
 from inputs.errors import InputError, nearest_name
 from simulator.precisions import Precision
+from workloads.graph.divisors import nearest_divisor
 from workloads.graph.optimizers import DenseOptimizerKind
 from workloads.graph.overheads import Overheads
+from workloads.graph.pipeline_schedule import PipelineOrder
 
 Strategy: TypeAlias = Literal[
     "horovod_mpi", "horovod_mpi_opt", "horovod_nccl", "baidu_ring",
-    "grpc_ps", "grpc_ps_verbs", "grpc_ps_mpi", "grpc_ps_gdr",
+    "grpc_ps", "grpc_ps_verbs", "grpc_ps_mpi", "grpc_ps_gdr", "hypar_mpi",
 ]  # fmt: skip
 """Ways to exchange gradients (Awan et al., arXiv:1810.11112, table I):
 
@@ -21,7 +23,9 @@ Strategy: TypeAlias = Literal[
 - ``horovod_nccl``: Horovod, NCCL;
 - ``baidu_ring``: tensorflow-allreduce of Baidu: a ring over MPI for each tensor;
 - ``grpc_ps``: parameter servers, tensors over gRPC; ``_verbs``, ``_mpi`` and ``_gdr``: tensors over RDMA between hosts,
-  over MPI, over RDMA between GPUs.
+  over MPI, over RDMA between GPUs;
+- ``hypar_mpi``: HyPar-Flow (Awan et al., arXiv:1911.05146): the network cut into partitions, whose replicas sum their
+  gradients over MPI.
 """
 
 STRATEGIES: tuple[Strategy, ...] = get_args(Strategy)
@@ -42,7 +46,7 @@ class ConvnetSettings:
     Attributes:
         model: name of the network.
         local_world_size: ranks on a node.
-        images_per_rank: images that a rank processes in an iteration.
+        images_per_rank: images that a rank processes in an iteration, or the ranks of a replica with partitions.
         operator_s: host time of an operator beside its launch, seconds.
         overheads: host time of each operator by name, in place of the two.
         overhead_factor: multiplies them.
@@ -55,9 +59,16 @@ class ConvnetSettings:
         servers: number of parameter servers, one on each of the first nodes.
         server_threads: threads of a server that handle gRPC's calls; None: as many as TensorFlow has from 2018 on.
         reserve_bytes: device memory that the framework takes beside tensors.
+        on_host: whether ranks compute on CPUs.
+        image_size: places on each side of an image; None: those of the network's own data set.
+        layers_per_partition: layers of each partition of the network, see `workloads.convnet.stages`; empty: one
+            partition.
+        micro_batches: parts into which the images of a replica are cut.
+        schedule: order of micro-batches.
 
     Raises:
-        InputError: an unknown strategy, more servers than nodes, or an impossible size.
+        InputError: an unknown strategy, more servers than nodes, partitions that do not divide the ranks,
+            micro-batches that do not divide the images, or an impossible size.
     """
 
     model: str
@@ -78,6 +89,11 @@ class ConvnetSettings:
     servers: int = 1
     server_threads: int | None = None
     reserve_bytes: float = 0.0
+    on_host: bool = False
+    image_size: int | None = None
+    layers_per_partition: tuple[int, ...] = ()
+    micro_batches: int = 1
+    schedule: PipelineOrder = "gpipe"
 
     def __post_init__(self) -> None:
         """Check what does not depend on the network."""
@@ -92,7 +108,7 @@ class ConvnetSettings:
         at_least_one = {
             "world_size": self.world_size, "local_world_size": self.local_world_size,
             "images_per_rank": self.images_per_rank, "fusion_bytes": self.fusion_bytes,
-            "servers": self.servers, "classes": self.classes,
+            "servers": self.servers, "classes": self.classes, "micro_batches": self.micro_batches,
         }  # fmt: skip
         for key, value in at_least_one.items():
             if value < 1:
@@ -106,11 +122,26 @@ class ConvnetSettings:
                 given=self.servers,
                 expected=f"at most {self.nodes}, the nodes of the job",
             )
+        for key, size, whole, parts in (
+            ("partitions", self.partitions, self.world_size, f"{self.world_size} ranks"),
+            ("micro_batches", self.micro_batches, self.images_per_rank, f"{self.images_per_rank} images of a replica"),
+        ):
+            require_divisor(f"workload.{key}", size, whole, parts)
 
     @property
     def nodes(self) -> int:
         """Nodes of the job."""
         return -(-self.world_size // self.local_world_size)
+
+    @property
+    def partitions(self) -> int:
+        """Partitions of the network."""
+        return max(len(self.layers_per_partition), 1)
+
+    @property
+    def replicas(self) -> int:
+        """Copies of the network, each with images of its own."""
+        return self.world_size // self.partitions
 
     @property
     def uses_servers(self) -> bool:
@@ -120,4 +151,23 @@ class ConvnetSettings:
     @property
     def global_batch_size(self) -> int:
         """Images over all ranks."""
-        return self.images_per_rank * self.world_size
+        return self.images_per_rank * self.replicas
+
+
+def require_divisor(key: str, size: int, whole: int, parts: str) -> None:
+    """Check that a size divides a number.
+
+    Args:
+        parts: the number and its unit, for the message.
+
+    Raises:
+        InputError: it does not.
+    """
+    if whole % size:
+        raise InputError(
+            f"does not divide the {parts}",
+            key=key,
+            given=size,
+            expected=f"a divisor of {whole}",
+            nearest=str(nearest_divisor(size, whole)),
+        )

@@ -1,7 +1,8 @@
 """Forward and backward pass and optimizer of a rank, kernel by kernel as the host launches them.
 
-A kernel waits for its launch and for the kernel before it on the stream. TensorFlow's ``session.run`` ends when all of
-an iteration has ended, so the first launch of the next iteration waits for that.
+A kernel waits for its launch and for the kernel before it on the stream; on CPUs one thread launches and computes.
+TensorFlow's ``session.run`` ends when all of an iteration has ended, so the first launch of the next iteration waits
+for that.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from workloads.graph.optimizers import DENSE_ACCESSES
 from workloads.graph.overheads import HostCosts
 
 HOST, DEFAULT, MEMCPY = "host", "default", "memcpy"
-"""Streams of every rank: the thread that launches kernels, kernels, copies of images."""
+"""Streams of every rank: the thread that launches kernels, and on CPUs computes them; kernels; copies of images."""
 
 IMAGE_BYTES = 4
 """Images reach the GPU as fp32 (tf_cnn_benchmarks' preprocessing)."""
@@ -39,6 +40,19 @@ class Gradient:
         return self.variable.elements * GRADIENT_BYTES
 
 
+def update_kernel(variable: Variable, settings: ConvnetSettings) -> DenseOptimizer:
+    """Update of a variable."""
+    size = variable.elements * GRADIENT_BYTES
+    return DenseOptimizer(variable.elements, float(DENSE_ACCESSES[settings.optimizer] * size))
+
+
+def end_of_kernels(builder: ProgramBuilder, stream: str, settings: ConvnetSettings, after: Iterable[int] = ()) -> int:
+    """A task after the last kernel of a stream, and after the device's wait for the framework."""
+    waits_s = settings.iteration_s
+    work = Delay(waits_s, "session.run") if waits_s > 0.0 else Marker()
+    return builder.task("last", stream, work, after=after, section="optimizer")
+
+
 class PassRecorder:
     """Records the tasks of one iteration of a group of ranks."""
 
@@ -48,6 +62,8 @@ class PassRecorder:
         """Start an empty iteration; ``streams``: beside those of every rank."""
         self.builder = ProgramBuilder(name, ranks, [HOST, DEFAULT, MEMCPY, *streams])
         self._network, self._settings = network, settings
+        self._device = HOST if settings.on_host else DEFAULT
+        self._numbers = range(len(network.layers))
         self._batch = ImageBatch(settings.images_per_rank, settings.precision)
         self._costs = HostCosts(settings.operator_s, settings.overheads, settings.overhead_factor)
 
@@ -57,7 +73,7 @@ class PassRecorder:
         """Launch a kernel; returns its task. ``continues``: the operator before does, in profiles with overheads."""
         host = self._costs.launch([operator_of(work, section)], 1, continues=continues)
         launch = self.builder.task(f"launch_{name}", HOST, host, section=section)
-        return self.builder.task(name, DEFAULT, work, after=[launch, *after], section=section)
+        return self.builder.task(name, self._device, work, after=[launch, *after], section=section)
 
     def copy(self, name: str, stream: str, work: Copy, *, section: str, after: Iterable[int] = ()) -> int:
         """Launch a copy on a stream of its own; returns its task."""
@@ -72,7 +88,7 @@ class PassRecorder:
             weights: the task after which a variable is there, by its name; those without are always there.
         """
         first = self.copy_images()
-        for layer, kernel in forward_order(self._network, range(len(self._network.layers)), self._batch):
+        for layer, kernel in forward_order(self._network, self._numbers, self._batch):
             after = [weights[v.name] for v in layer.variables] if weights is not None else []
             after += first if IMAGES in layer.inputs else []
             self.kernel(_named(layer, kernel.part), kernel.work, section="forward", after=after)
@@ -103,8 +119,8 @@ class PassRecorder:
 
     def backward(self) -> list[Gradient]:
         """The backward pass; gradients in the order in which they become known."""
-        numbers = range(len(self._network.layers))
-        return self.backward_of(backward_order(self._network, numbers, self._batch, self._network.readers))[0]
+        order = backward_order(self._network, self._numbers, self._batch, self._network.readers)
+        return self.backward_of(order)[0]
 
     def backward_of(
         self, kernels: Iterable[tuple[Layer, Kernel]], after: Iterable[int] = ()
@@ -130,19 +146,16 @@ class PassRecorder:
         Args:
             summed: the task after which the sum over ranks of a variable's gradient is there, by its name.
         """
-        accesses = DENSE_ACCESSES[self._settings.optimizer]
         for gradient in gradients:
             variable = gradient.variable
-            work = DenseOptimizer(variable.elements, float(accesses * gradient.bytes))
+            work = update_kernel(variable, self._settings)
             after = [summed[variable.name]] if variable.name in summed else []
             further = gradient is not gradients[0]
             self.kernel(f"update_{variable.name}", work, section="optimizer", after=after, continues=further)
 
     def kernels_end(self) -> int:
         """A task after the last kernel, and after the device's wait for the framework."""
-        waits_s = self._settings.iteration_s
-        work = Delay(waits_s, "session.run") if waits_s > 0.0 else Marker()
-        return self.builder.task("last", DEFAULT, work, section="optimizer")
+        return end_of_kernels(self.builder, self._device, self._settings)
 
     def end(self, after: Iterable[int]) -> Program:
         """The program; its host waits for these tasks."""

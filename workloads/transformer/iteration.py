@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from simulator.operators import CollectiveCall, CollectiveOp, Elementwise
 from simulator.program import IntArray, Program, TaskGraph
 from workloads.graph.buckets import gradient_buckets
 from workloads.graph.levels import GATHER, REDUCE, REPLICATE, gathered_copies
+from workloads.graph.messages import message, pairs
+from workloads.graph.pipeline_schedule import PipelineStep, steps_of
 from workloads.transformer.parts import NetworkPart, parts_of, stage_parts
-from workloads.transformer.pipeline_schedule import PipelineStep, steps_of
 from workloads.transformer.recorder import StageRecorder
 from workloads.transformer.settings import ParallelSizes, TransformerSettings
 
@@ -32,7 +31,7 @@ def iteration_graph(settings: TransformerSettings) -> TaskGraph:
     if sizes.pipeline > 1:
         communicators |= _neighbours(sizes)
         if settings.model.tied:
-            communicators[TIED] = _pairs(sizes, 0, sizes.pipeline - 1)
+            communicators[TIED] = pairs(sizes.world_size, sizes.stage(0), sizes.stage(sizes.pipeline - 1))
     return TaskGraph(tuple(programs), communicators, repeats=True)
 
 
@@ -41,22 +40,15 @@ def _neighbours(sizes: ParallelSizes) -> dict[str, IntArray]:
     senders = range(sizes.pipeline if sizes.virtual_stages > 1 else sizes.pipeline - 1)
     found: dict[str, IntArray] = {}
     for stage in senders:
-        pairs = _pairs(sizes, stage, (stage + 1) % sizes.pipeline)
-        found |= {_message("forward", stage): pairs, _message("backward", stage): pairs}
+        next_ranks = sizes.stage((stage + 1) % sizes.pipeline)
+        members = pairs(sizes.world_size, sizes.stage(stage), next_ranks)
+        found |= {_message("forward", stage): members, _message("backward", stage): members}
     return found
 
 
 def _message(direction: str, stage: int) -> str:
     """Communicator of messages between a stage and the next one."""
     return f"{direction}_{stage}"
-
-
-def _pairs(sizes: ParallelSizes, one: int, other: int) -> IntArray:
-    """Instances of pairs of ranks at the same place of two stages ``[world_size]``."""
-    found = np.full(sizes.world_size, -1, dtype=np.int64)
-    for stage in (one, other):
-        found[sizes.stage(stage)] = np.arange(sizes.stage_ranks)
-    return found
 
 
 class _Stage:
@@ -211,8 +203,8 @@ class _Stage:
 
     # Messages
 
-    def _peer(self, step: PipelineStep, *, sends: bool) -> tuple[str, int] | None:
-        """Communicator of a step's input or output and the member that receives; None at the ends of the network."""
+    def _peer(self, step: PipelineStep, *, sends: bool) -> tuple[str, bool] | None:
+        """Communicator of a step's input or output, and whether the higher rank receives; None at the ends."""
         sizes, last = self._settings.sizes, self._settings.sizes.pipeline - 1
         forwards = sends != step.backward  # whether the other stage comes later in the network
         edge_part = sizes.virtual_stages - 1 if forwards else 0
@@ -221,7 +213,7 @@ class _Stage:
         sender = self._number if forwards else (self._number - 1) % sizes.pipeline
         receives = (sender + 1) % sizes.pipeline if not step.backward else sender
         other = (sender + 1) % sizes.pipeline if step.backward else sender
-        return _message("backward" if step.backward else "forward", sender), int(receives > other)
+        return _message("backward" if step.backward else "forward", sender), receives > other
 
     def _receive(self, step: PipelineStep) -> list[int]:
         return self._exchange(step, "receive", [self._recorder.begin], sends=False)
@@ -233,10 +225,9 @@ class _Stage:
         peer = self._peer(step, sends=sends)
         if peer is None:
             return []
-        settings, (communicator, root) = self._settings, peer
+        settings, (communicator, to_higher) = self._settings, peer
         direction = "backward" if step.backward else "forward"
         size = float(settings.own_tokens * settings.model.hidden * settings.element_bytes)
-        # A gather of two members is a message: the buffer of its root has a part of the root's own.
-        call = CollectiveCall("gather", communicator, 2.0 * size, settings.tensors, root=root, in_step=True)
+        call = message(communicator, size, settings.tensors, to_higher=to_higher)
         name = f"{verb}_{direction}_{step.part}_{step.microbatch}"
         return [self._recorder.call(name, f"{verb}_{direction}", call, section=direction, after=after)]

@@ -19,8 +19,8 @@ from simulator.operators import FloatArray
 from workloads.graph.levels import gathered_bytes
 from workloads.graph.memory import MemoryUse, Tier
 from workloads.graph.optimizers import DENSE_STATE
+from workloads.graph.pipeline_schedule import in_flight
 from workloads.transformer.parts import NetworkPart, parts_of, stage_parts
-from workloads.transformer.pipeline_schedule import in_flight
 from workloads.transformer.settings import TransformerSettings
 
 MASK_BYTES = 1

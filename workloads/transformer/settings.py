@@ -11,6 +11,7 @@ import numpy as np
 from inputs.errors import InputError
 from simulator.precisions import BYTES_PER_ELEMENT, Precision, SumPrecision
 from simulator.program import IntArray
+from workloads.graph.divisors import nearest_divisor
 from workloads.graph.optimizers import DenseOptimizerKind
 from workloads.transformer.architecture import Transformer
 
@@ -264,17 +265,6 @@ class TransformerSettings:
     def tokens_per_iteration(self) -> int:
         """Tokens over all ranks."""
         return self.micro_batch * self.sequence * self.microbatches * self.sizes.data
-
-
-def divisors(number: int) -> list[int]:
-    """Divisors of a number, ascending."""
-    small = [size for size in range(1, int(number**0.5) + 1) if number % size == 0]
-    return sorted({*small, *(number // size for size in small)})
-
-
-def nearest_divisor(size: int, whole: int) -> int:
-    """The divisor of a number that is nearest to a size; the smaller one of two."""
-    return min(divisors(whole), key=lambda divisor: abs(divisor - size))
 
 
 def _divides(key: str, size: int, of: dict[str, int]) -> None:

@@ -1,14 +1,19 @@
-"""Order of micro-batches in the stages of a pipeline: 1F1B, and interleaved 1F1B.
+"""Order of micro-batches in the stages of a pipeline: GPipe, 1F1B, and interleaved 1F1B.
 
-Megatron-LM's schedules (arXiv:2104.04473): a stage runs some forward passes, then one forward and one backward pass in
-turn, then the backward passes that are left. With v parts in each stage and m micro-batches the share of an iteration
-in which a stage waits is (p - 1) / (v m + p - 1), if parts are equal and messages take no time.
+GPipe (arXiv:1811.06965): all forward passes, then all backward passes. Megatron-LM's schedules (arXiv:2104.04473): a
+stage runs some forward passes, then one forward and one backward pass in turn, then the backward passes that are left.
+With v parts in each of p stages and m micro-batches the share of an iteration in which a stage waits is
+(p - 1) / (v m + p - 1), if parts are equal and messages take no time; GPipe has one part.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
+from typing import Literal, TypeAlias
+
+PipelineOrder: TypeAlias = Literal["gpipe", "1f1b"]
+"""All forward passes before the first backward pass, or one of each in turn as soon as a stage can."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,14 +29,18 @@ class PipelineStep:
     part: int
 
 
-def steps_of(stage: int, stages: int, microbatches: int, parts: int = 1) -> tuple[PipelineStep, ...]:
+def steps_of(
+    stage: int, stages: int, microbatches: int, parts: int = 1, order: PipelineOrder = "1f1b"
+) -> tuple[PipelineStep, ...]:
     """Steps of a stage in order.
 
     Args:
         microbatches: a multiple of the stages if there are several parts.
     """
     total = microbatches * parts
-    if stages == 1:
+    if order == "gpipe":
+        warmup = total
+    elif stages == 1:
         warmup = 0
     elif parts == 1:
         warmup = min(stages - stage - 1, total)
@@ -55,10 +64,10 @@ def _step(number: int, stages: int, parts: int, *, backward: bool) -> PipelineSt
 
 
 @cache
-def in_flight(stage: int, stages: int, microbatches: int, parts: int = 1) -> int:
+def in_flight(stage: int, stages: int, microbatches: int, parts: int = 1, order: PipelineOrder = "1f1b") -> int:
     """Most forward passes, each through one part, whose backward pass has not ended."""
     held = most = 0
-    for step in steps_of(stage, stages, microbatches, parts):
+    for step in steps_of(stage, stages, microbatches, parts, order):
         held += -1 if step.backward else 1
         most = max(most, held)
     return most

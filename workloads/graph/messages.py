@@ -1,0 +1,27 @@
+"""Messages between two ranks, as stages of a pipeline exchange them: calls of communicators of two members."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from simulator.operators import CollectiveCall
+from simulator.program import IntArray
+
+
+def pairs(world_size: int, ones: IntArray, others: IntArray) -> IntArray:
+    """Instances of pairs of ranks: the n-th of ``ones`` with the n-th of ``others`` ``[world_size]``."""
+    found = np.full(world_size, -1, dtype=np.int64)
+    for ranks in (ones, others):
+        found[ranks] = np.arange(len(ranks))
+    return found
+
+
+def message(communicator: str, size: float, dtype: str, *, to_higher: bool) -> CollectiveCall:
+    """A message of ``size`` bytes from one member of a pair to the other.
+
+    A gather of two members is a message: the buffer of its root has a part of the root's own.
+
+    Args:
+        to_higher: whether the member with the higher rank number receives.
+    """
+    return CollectiveCall("gather", communicator, 2.0 * size, dtype, root=int(to_higher), in_step=True)

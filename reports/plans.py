@@ -6,10 +6,13 @@ from collections.abc import Iterable
 from functools import singledispatch
 
 from reports import strategy_report, strategy_tables
+from reports.convnet import plan_report as blocks_report
+from reports.convnet import plan_tables as blocks_tables
 from reports.dlrm import plan_report, plan_tables
 from reports.text_table import TextTable
 from reports.transformer import plan_report as division_report
 from reports.transformer import plan_tables as division_tables
+from scenarios.convnet.plan_study import ConvnetPlanStudy
 from scenarios.dlrm.plan_study import DlrmPlanStudy
 from scenarios.strategies import StrategyStudy
 from scenarios.transformer.plan_study import TransformerPlanStudy
@@ -43,6 +46,11 @@ def _(study: StrategyStudy, version: str) -> str:
     return strategy_report.render_strategies(study, version)
 
 
+@plan_page.register
+def _(study: ConvnetPlanStudy, version: str) -> str:
+    return blocks_report.render_plan(study, version)
+
+
 @singledispatch
 def tables_of_plan(study: object) -> Iterable[TextTable | str]:
     """Tables that the command line prints of a plan.
@@ -66,3 +74,8 @@ def _(study: TransformerPlanStudy) -> Iterable[TextTable | str]:
 @tables_of_plan.register
 def _(study: StrategyStudy) -> Iterable[TextTable | str]:
     return strategy_tables.strategy_tables(study)
+
+
+@tables_of_plan.register
+def _(study: ConvnetPlanStudy) -> Iterable[TextTable | str]:
+    return blocks_tables.plan_tables(study)

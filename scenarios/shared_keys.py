@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from inputs.keys import KeyPath, key_text
@@ -29,6 +30,17 @@ FRAMEWORK_ALGORITHMS = {
 def plain(part: Strict) -> dict[str, Any]:
     """A part as plain JSON values, to stand in place of its name."""
     return part.model_dump(mode="json")
+
+
+def beside(document: Document, path: KeyPath, given: str) -> Path:
+    """The file that a key names: relative to the scenario's folder, or to where the command runs if ``--set`` gave it.
+
+    Args:
+        given: value of the key at ``path``.
+    """
+    _, line = document.where(path)
+    folder = document.file.parent if line is not None else Path()
+    return folder / Path(given).expanduser()
 
 
 def read_framework(document: Document, scenario: Scenario) -> Framework:

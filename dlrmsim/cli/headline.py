@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from dlrmsim.cli.printing import text_console
 from dlrmsim.cli.sections import (
     Row,
+    block_rows,
     cache_rows,
     exchange_rows,
     latency_rows,
@@ -192,6 +193,7 @@ def _memory_rows(found: Mapping[str, Any]) -> Iterator[Row]:
     yield from cache_rows(found)
     yield from tier_rows(found)
     yield from exchange_rows(found)
+    yield from block_rows(found)
     yield from server_rows(found)
     yield from transformer_rows(found)
 

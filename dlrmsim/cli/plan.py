@@ -30,7 +30,7 @@ def plan(
     ] = False,
     fresh: Fresh = False,
 ) -> None:
-    """Place a job on its ranks: tables of a DLRM by a planner, or the fastest division of a transformer that fits."""
+    """Place a job on its ranks: tables of a DLRM, the division of a transformer, or blocks of a convnet out of core."""
     import dlrmsim
     from dlrmsim.cli.printing import print_json, text_console
     from dlrmsim.cli.progress import progress_display

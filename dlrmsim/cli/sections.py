@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, TypeAlias
 
+from inputs.quantities import format_quantity
 from reports.numbers import counted, percent, rate_in_words, seconds
 from reports.serving_words import latency_span, load_words
 
 Row: TypeAlias = tuple[str, str, str]
 """Label, value and remark."""
+
+WAYS = {"d2h": "to the host", "h2d": "back"}
+"""Directions of copies, in words."""
 
 
 def table_rows(found: Mapping[str, Any]) -> Iterator[Row]:
@@ -25,6 +29,15 @@ def exchange_rows(found: Mapping[str, Any]) -> Iterator[Row]:
     if exchange is not None:
         servers = exchange.get("servers")
         yield ("exchange", exchange["strategy"], "" if servers is None else f"parameter servers: {servers}")
+
+
+def block_rows(found: Mapping[str, Any]) -> Iterator[Row]:
+    """Blocks of layers that may leave device memory, and the bytes that they copy."""
+    of = found.get("out_of_core")
+    if of is not None:
+        decisions = ", ".join(f"{count} {name}" for name, count in of["decisions"].items() if count)
+        copied = (f"{format_quantity(of['copied_bytes'][key], 'bytes')} {way}" for key, way in WAYS.items())
+        yield ("blocks of layers", decisions, f"{' and '.join(copied)}, a rank and iteration; weights: {of['weights']}")
 
 
 def transformer_rows(found: Mapping[str, Any]) -> Iterator[Row]:

@@ -6,8 +6,8 @@ It takes its networks and their workloads from a `Generator`, and is registered 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
+from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 from hardware_specs.library import Backend
 from inputs.errors import InputError
@@ -16,34 +16,25 @@ from inputs.validate import validate
 from inputs.yaml_lines import Document
 from scenarios.candidates import Candidate
 from scenarios.convnet import filling
-from scenarios.convnet.remedies import memory_of, remedies
+from scenarios.convnet.levers import candidates
+from scenarios.convnet.out_of_core import PlanningBlocks, asked_job, leaves_device, section_of
+from scenarios.convnet.plan_study import ConvnetPlanning
+from scenarios.convnet.remedies import refusal
 from scenarios.convnet.section import ConvnetScenario
+from scenarios.convnet.settings import ConvnetResolved, memory_of
 from scenarios.family import Asked, Expected, Filled, template_of
-from scenarios.fitting import refusal_with
-from scenarios.progress import Progress
-from scenarios.resolved import ResolvedScenario
+from scenarios.progress import Progress, Silent
 from simulator.analysis import Bound
 from simulator.lowering import Machine
-from workloads.convnet.settings import Strategy
+from workloads.convnet.family import ConvnetWorkload
+from workloads.convnet.out_of_core import OutOfCore
 from workloads.family import Model, Workload
-
-ConvnetResolved: TypeAlias = ResolvedScenario[Model, ConvnetScenario]
-
-BACKEND_OF: Mapping[Strategy, Backend] = {
-    "horovod_mpi": "mpi", "horovod_mpi_opt": "mpi", "baidu_ring": "mpi", "grpc_ps_mpi": "mpi", "horovod_nccl": "nccl",
-    "hypar_mpi": "mpi",
-}  # fmt: skip
-"""Libraries by strategy; the other transports of gRPC go at the rate of the cluster's library."""
 
 TASKS_PER_LAYER = 8
 """Tasks of an iteration for each layer: launches and kernels of both passes, exchange of its gradient (assumed; for the
 estimate of a run's memory)."""
 TASKS_PER_PASS = 8
 """Tasks of a pass of a micro-batch through a partition: launches, kinds of kernels, messages (likewise)."""
-
-
-TOO_LARGE = "a rank holds more than it may"
-"""Reason of a refusal."""
 
 
 class Generator(Protocol):
@@ -85,13 +76,16 @@ class PlacedConvnet:
     resolved: ConvnetResolved
     generator: Generator
     workload: Workload
+    blocks: OutOfCore | None = None
     varies: bool = False
 
     def estimate_sections(self) -> Mapping[str, Any]:
-        """Exchange of gradients, and partitions of the network."""
+        """Exchange of gradients, partitions of the network, and decisions for blocks that may leave device memory."""
         section = self.resolved.scenario.workload
         servers = {} if section.servers is None else {"servers": section.servers}
-        return {"exchange": {"strategy": section.strategy, **servers, **self.generator.partitions(self.workload)}}
+        exchange = {"strategy": section.strategy, **servers, **self.generator.partitions(self.workload)}
+        blocks = {} if self.blocks is None else {"out_of_core": section_of(self.blocks)}
+        return {"exchange": exchange, **blocks}
 
     def summary_sections(self) -> Mapping[str, Any]:
         """The same."""
@@ -106,52 +100,35 @@ class PlacedConvnet:
         return {}
 
     def candidates(self, bound: Bound) -> Iterator[Candidate]:
-        """Other strategies, servers, micro-batches and schedules, and products in 16 bits on GPUs with 32."""
-        if self.resolved.world_size > 1:
-            most = bound.path_shares.get("communication", 0.0)
-            yield from (Candidate(f"workload.strategy={name}", most=most) for name in self._strategies())
-            yield from (Candidate(f"workload.servers={count}", most=most) for count in self._servers())
-        yield from map(Candidate, self._pipelines())
-        wide = self.resolved.scenario.precision.dense in ("fp32", "tf32")
-        if wide and self.resolved.cluster.node.gpu is not None:
-            yield Candidate("precision.dense=fp16", "numerics")
+        """See `scenarios.convnet.levers.candidates`."""
+        return candidates(self.resolved, bound)
 
-    def _strategies(self) -> Iterator[Strategy]:
-        """Data-parallel strategies of the same libraries as the cluster has, but for those over gRPC."""
-        cluster, own = self.resolved.cluster, self.resolved.scenario.workload.strategy
-        if own == filling.PARTITIONED:
-            return
-        for name, backend in BACKEND_OF.items():
-            known = cluster.node.gpu is not None or name in filling.ON_CPUS
-            others = (own, filling.PARTITIONED)
-            if known and name not in others and not name.startswith("grpc_ps") and cluster.by_backend(backend):
-                yield name
-
-    def _pipelines(self) -> Iterator[str]:
-        """Twice and half as many micro-batches, and the other schedule, of a network in partitions."""
-        section = self.resolved.scenario.workload
-        if section.held_partitions > 1:
-            own = section.micro_batches or 1
-            yield from (f"workload.micro_batches={size}" for size in (own // 2, 2 * own) if size)
-            yield f"workload.schedule={'1f1b' if section.schedule == 'gpipe' else 'gpipe'}"
-
-    def _servers(self) -> Iterator[int]:
-        """Twice and four times as many parameter servers, and one on each node."""
-        own, nodes = self.resolved.scenario.workload.servers, self.resolved.nodes
-        if own is not None:
-            yield from (count for count in sorted({2 * own, 4 * own, nodes}) if own < count <= nodes)
-
-    def changed(self, resolved: ConvnetResolved, machine: Machine, *, place_again: bool = False) -> Workload:  # noqa: ARG002 - an interface
-        """The workload of a changed scenario.
+    def changed(self, resolved: ConvnetResolved, machine: Machine, *, place_again: bool = False) -> Workload:
+        """The workload of a changed scenario: with this job's decisions for blocks, or with its own.
 
         Raises:
-            InfeasibleError: it does not fit.
+            InfeasibleError: it does not fit with them.
         """
-        workload = self.generator.workload(resolved, machine)
+        blocks = None if place_again else self.blocks
+        workload, _ = _workload(self.generator, resolved, machine, Silent(), blocks)
         memory = memory_of(resolved, workload)
         if not memory.fits:
-            raise refusal_with(resolved.name, memory, TOO_LARGE, ())
+            raise refusal(resolved, memory)
         return workload
+
+
+def _workload(
+    generator: Generator, resolved: ConvnetResolved, machine: Machine, progress: Progress, known: OutOfCore | None
+) -> tuple[Workload, OutOfCore | None]:
+    """The workload of a scenario, and the plan for its blocks where tensors may leave device memory.
+
+    Args:
+        known: a job whose plan is taken; None: the one that the scenario asks for.
+    """
+    if not leaves_device(resolved.scenario.workload):
+        return generator.workload(resolved, machine), None
+    job = asked_job(resolved, machine, progress) if known is None else PlanningBlocks(resolved, machine).job(known.plan)
+    return ConvnetWorkload(job.settings, job), job
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +144,7 @@ class ConvnetFamily:
         (filling.PARTITIONS, filling.LAYERS),
     )
     refused: Sequence[str] = ()
-    planning: None = None
+    planning: ConvnetPlanning = field(default_factory=ConvnetPlanning)
 
     @property
     def template(self) -> str:
@@ -196,7 +173,7 @@ class ConvnetFamily:
 
     def backend(self, scenario: ConvnetScenario) -> Backend | None:
         """The library that the strategy is named by; see `scenarios.family.Family.backend`."""
-        return BACKEND_OF.get(scenario.workload.strategy)
+        return filling.BACKEND_OF.get(scenario.workload.strategy)
 
     def fill(self, asked: Asked[Model, ConvnetScenario]) -> Filled[Model]:
         """See `scenarios.convnet.filling.fill`."""
@@ -218,18 +195,18 @@ class ConvnetFamily:
             replicas = section.training_ranks(resolved.world_size)
             found["Groups"] = f"{replicas} replicas x {section.held_partitions} partitions"
             found["Micro-batches"] = f"{section.micro_batches}, {section.schedule}"
+        if leaves_device(section):
+            found["Out of core"] = section.out_of_core or "a plan of its own"
         return found
 
     def place(self, resolved: ConvnetResolved, machine: Machine, progress: Progress) -> PlacedConvnet:
-        """The workload; nothing is placed.
+        """The workload, with decisions for blocks where tensors may leave device memory.
 
         Raises:
-            InfeasibleError: it does not fit; with the numbers of each tier, and remedies.
+            InfeasibleError: it does not fit; with the numbers of each tier, and settings with which it does.
         """
-        workload = self.generator.workload(resolved, machine)
+        workload, job = _workload(self.generator, resolved, machine, progress, None)
         memory = memory_of(resolved, workload)
         if not memory.fits:
-            progress.stage("looking for partitions that fit")
-            found = remedies(resolved, self.generator.workload)
-            raise refusal_with(resolved.name, memory, TOO_LARGE, found)
-        return PlacedConvnet(resolved, self.generator, workload)
+            raise refusal(resolved, memory, progress)
+        return PlacedConvnet(resolved, self.generator, workload, job)

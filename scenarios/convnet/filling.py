@@ -6,11 +6,16 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hardware_specs import Cluster
+from hardware_specs.library import Backend
 from inputs.keys import KeyPath, key_text
-from inputs.yaml_lines import Document
+from inputs.validate import validate
+from inputs.yaml_lines import Document, load_yaml
 from scenarios.convnet.section import IMAGES_PER_RANK, ConvnetScenario, ConvnetSection
 from scenarios.family import Asked, Filled
 from scenarios.located import located
+from scenarios.shared_keys import beside
+from workloads.convnet.block_plan import BlockPlanFile
+from workloads.convnet.catalog import network
 from workloads.convnet.settings import CYCLE_S, FUSION_BYTES, Strategy, require_divisor
 from workloads.family import Model
 from workloads.graph.divisors import nearest_divisor
@@ -20,6 +25,19 @@ BATCH: KeyPath = ("workload", "global_batch_size")
 PER_RANK: KeyPath = ("workload", "images_per_rank")
 PARTITIONS: KeyPath = ("workload", "partitions")
 LAYERS: KeyPath = ("workload", "layers_per_partition")
+OUT_OF_CORE: KeyPath = ("workload", "out_of_core")
+OUT_OF_CORE_PLAN: KeyPath = ("workload", "out_of_core_plan")
+OF_BLOCKS = ("out_of_core", "out_of_core_plan", "weights")
+"""Keys of plans for blocks."""
+
+BACKEND_OF: Mapping[Strategy, Backend] = {
+    "horovod_mpi": "mpi", "horovod_mpi_opt": "mpi", "baidu_ring": "mpi", "grpc_ps_mpi": "mpi", "horovod_nccl": "nccl",
+    "hypar_mpi": "mpi",
+}  # fmt: skip
+"""Libraries by strategy; the other transports of gRPC go at the rate of the cluster's library."""
+
+OUT_OF_CORE_STRATEGIES: tuple[Strategy, ...] = ("horovod_nccl", "horovod_mpi", "horovod_mpi_opt", "baidu_ring")
+"""Strategies that sum gradients over all ranks, each of which has all weights."""
 
 HOROVOD: Mapping[str, Any] = {"fusion_bytes": FUSION_BYTES, "cycle_time": CYCLE_S}
 SERVERS: Mapping[str, Any] = {"servers": 1, "server_threads": GRPC_SERVER_THREADS}
@@ -61,7 +79,59 @@ def fill(asked: Asked[Model, ConvnetScenario]) -> Filled[Model]:
     if section.strategy == PARTITIONED and section.micro_batches is None:
         images = max(batch // section.training_ranks(asked.world_size), 1)
         defaults["micro_batches"] = nearest_divisor(defaults["partitions"], images)
-    return Filled(section.model_copy(update={**defaults, "images_per_rank": None}), asked.model, batch)
+    blocks = _out_of_core(asked)
+    return Filled(section.model_copy(update={**defaults, **blocks, "images_per_rank": None}), asked.model, batch)
+
+
+def _out_of_core(asked: Asked[Model, ConvnetScenario]) -> dict[str, Any]:
+    """Keys of training beyond device memory, with the plan file read; choices that change nothing are left out.
+
+    Raises:
+        InputError: ranks do not have all weights, or no device memory; two keys exclude each other; a wrong plan.
+    """
+    document, section, node = asked.document, asked.scenario.workload, asked.cluster.node
+    found: dict[str, Any] = {key: getattr(section, key) for key in OF_BLOCKS}
+    found |= {
+        key: None for key, does_nothing in (("out_of_core", "none"), ("weights", "keep")) if found[key] == does_nothing
+    }
+    key = next((key for key in OF_BLOCKS if found[key] is not None), None)
+    if key is None:
+        return found
+    given = found[key] if isinstance(found[key], str) else None
+    if section.strategy not in OUT_OF_CORE_STRATEGIES:
+        raise document.error(
+            ("workload", key),
+            f"blocks leave device memory where every rank has all weights, and the strategy is {section.strategy}",
+            given=given,
+            expected=f"one of the strategies {', '.join(OUT_OF_CORE_STRATEGIES)}, or no such key",
+        )
+    if node.gpu is None:
+        raise document.error(
+            ("workload", key),
+            f"blocks leave the memory of GPUs, and {asked.cluster.name} has none",
+            given=given,
+            expected="a cluster whose nodes have GPUs, or no such key",
+        )
+    if section.out_of_core_plan is not None:
+        found["out_of_core_plan"] = _block_plan(document, section, asked.model)
+    return found
+
+
+def _block_plan(document: Document, section: ConvnetSection, model: Model) -> dict[str, Any]:
+    """The plan of a scenario for its blocks, read.
+
+    Raises:
+        InputError: it stands beside a way to find one, or is wrong.
+    """
+    if section.out_of_core is not None:
+        raise document.error(OUT_OF_CORE_PLAN, "stands beside out_of_core", expected="one of the two")
+    place: tuple[Document, KeyPath] = (document, OUT_OF_CORE_PLAN)
+    if isinstance(section.out_of_core_plan, str):
+        place = (load_yaml(beside(document, OUT_OF_CORE_PLAN, section.out_of_core_plan)), ())
+    plan = validate(BlockPlanFile, place[0], prefix=place[1])
+    with located(*place):
+        plan.plan_for(network(model.name, section.classes, section.image_size))
+    return plan.model_dump(mode="json")
 
 
 def _check_processors(document: Document, section: ConvnetSection, cluster: Cluster) -> None:

@@ -1,61 +1,65 @@
-"""Remedies for a network that does not fit: partitions, with which each rank holds a part of it.
+"""Remedies for a network that does not fit: tensors that leave device memory, or a part of the network on each rank.
 
-Tried are, fewest partitions first: the same batch on the same ranks, whose replicas then have more images each, all in
-flight at once (GPipe) or as few as 1F1B needs; as many images for a replica as a rank had, which is a smaller batch;
-and where no number of partitions on these ranks fits, twice, four times... as many ranks with the same batch.
+Tried are, first, a plan for blocks (KARMA), then with weights in host memory. Next are partitions, fewest first: the
+same batch on the same ranks, whose replicas then have more images each, all in flight at once (GPipe) or as few as
+1F1B needs; as many images for a replica as a rank had, which is a smaller batch; and where no number of partitions on
+these ranks fits, twice, four times... as many ranks with the same batch.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import TypeAlias, cast
 
-from inputs.errors import InputError
+from inputs.errors import InfeasibleError, InputError
 from inputs.keys import KeyPath, key_text, value_at
-from scenarios.capacity import MemoryReport, capacities_bytes
-from scenarios.convnet.filling import BATCH, KEYS_OF, PARTITIONED, PER_RANK
-from scenarios.convnet.section import ConvnetScenario
-from scenarios.fitting import FittingSettings
+from scenarios.capacity import MemoryReport
+from scenarios.convnet.filling import BATCH, KEYS_OF, OF_BLOCKS, PARTITIONED, PER_RANK
+from scenarios.convnet.out_of_core import KARMA_SETTING, WEIGHTS_SETTING, PlanningBlocks, leaves_device
+from scenarios.convnet.settings import ConvnetResolved, memory_of, workload_of
+from scenarios.fitting import FittingSettings, refusal_with
 from scenarios.machine import machine_of
+from scenarios.progress import Progress
 from scenarios.resolve import asked_again
-from scenarios.resolved import ResolvedScenario
-from simulator.lowering import Machine
-from workloads.family import Model, Workload
 from workloads.graph.divisors import divisors
 
 MOST_PARTITIONS = 64
 """Largest number of partitions that is tried."""
 
-Resolved: TypeAlias = ResolvedScenario[Model, ConvnetScenario]
-Maker: TypeAlias = Callable[[Resolved, Machine], Workload]
-"""Makes the workload of a scenario on a machine."""
 Attempt: TypeAlias = tuple[tuple[str, ...], str]
 """Settings, and a note on them."""
 
 
-def memory_of(resolved: Resolved, workload: Workload) -> MemoryReport:
-    """Memory of every rank against its capacity."""
-    return MemoryReport(workload.memory(), capacities_bytes(resolved.cluster, resolved.world_size))
+def refusal(resolved: ConvnetResolved, memory: MemoryReport, progress: Progress | None = None) -> InfeasibleError:
+    """The error of a job that does not fit: the numbers of each tier, and remedies.
+
+    Args:
+        memory: memory of the job, or of the plan for its blocks that lacks least.
+        progress: display of the search for remedies; None: no search.
+    """
+    planned = resolved.scenario.workload.out_of_core == "karma"
+    why = "no plan of its blocks does; the nearest" if planned else "a rank holds more than it may"
+    if progress is None:
+        return refusal_with(resolved.name, memory, why, ())
+    progress.stage("looking for settings that fit")
+    return refusal_with(resolved.name, memory, why, remedies(resolved))
 
 
-def remedies(resolved: Resolved, make: Maker) -> list[FittingSettings]:
-    """The fewest partitions with which the job fits, with each batch; on more ranks where there are none."""
+def remedies(resolved: ConvnetResolved) -> list[FittingSettings]:
+    """A plan for blocks, and the fewest partitions with each batch; on more ranks where there are none."""
     own, ranks = resolved.scenario.workload.held_partitions, resolved.world_size
     counts = [count for count in divisors(ranks) if own < count <= MOST_PARTITIONS]
-    found = [_first(resolved, make, attempts(resolved, counts)) for attempts in (_same_batch, _smaller_batch)]
-    here = [remedy for remedy in found if remedy is not None]
-    if here:
-        return here
-    there = _first(resolved, make, _more_ranks(resolved))
-    return [] if there is None else [there]
+    cut = [_first(resolved, attempts(resolved, counts)) for attempts in (_same_batch, _smaller_batch)]
+    if not any(cut):
+        cut = [_first(resolved, _more_ranks(resolved))]
+    return [remedy for remedy in (_first(resolved, _blocks(resolved)), *cut) if remedy is not None]
 
 
-def _first(resolved: Resolved, make: Maker, attempts: Iterable[Attempt]) -> FittingSettings | None:
+def _first(resolved: ConvnetResolved, attempts: Iterable[Attempt]) -> FittingSettings | None:
     """The first of some attempts with which the job fits."""
     for settings, note in attempts:
         try:
-            there = cast("Resolved", asked_again(resolved, settings))
-            memory = memory_of(there, make(there, machine_of(there)))
+            memory = _least_memory(cast("ConvnetResolved", asked_again(resolved, settings)))
         except InputError:  # the job cannot have them
             continue
         if memory.fits:
@@ -63,7 +67,23 @@ def _first(resolved: Resolved, make: Maker, attempts: Iterable[Attempt]) -> Fitt
     return None
 
 
-def _same_batch(resolved: Resolved, counts: Iterable[int]) -> Iterator[Attempt]:
+def _least_memory(resolved: ConvnetResolved) -> MemoryReport:
+    """Memory of a job, or of the plan for its blocks that lacks least."""
+    machine = machine_of(resolved)
+    if leaves_device(resolved.scenario.workload):
+        planning = PlanningBlocks(resolved, machine)
+        return planning.report(planning.least())
+    return memory_of(resolved, workload_of(resolved, machine))
+
+
+def _blocks(resolved: ConvnetResolved) -> Iterator[Attempt]:
+    """KARMA's plan on the same ranks, with weights on the device and in host memory."""
+    null = _null(resolved, ["out_of_core_plan"])
+    yield (KARMA_SETTING, *null), ""
+    yield (KARMA_SETTING, WEIGHTS_SETTING, *null), ""
+
+
+def _same_batch(resolved: ConvnetResolved, counts: Iterable[int]) -> Iterator[Attempt]:
     """Partitions on the same ranks; with 1F1B, so many micro-batches that a rank has fewer images in flight."""
     for count in counts:
         images = max(resolved.global_batch_size * count // resolved.world_size, 1)
@@ -73,7 +93,7 @@ def _same_batch(resolved: Resolved, counts: Iterable[int]) -> Iterator[Attempt]:
             yield (*settings, "workload.schedule=1f1b", f"workload.micro_batches={parts}"), ""
 
 
-def _smaller_batch(resolved: Resolved, counts: Iterable[int]) -> Iterator[Attempt]:
+def _smaller_batch(resolved: ConvnetResolved, counts: Iterable[int]) -> Iterator[Attempt]:
     """Partitions on the same ranks, with as many images for a replica as a rank had."""
     own = resolved.scenario.workload.held_partitions
     for count in counts:
@@ -81,7 +101,7 @@ def _smaller_batch(resolved: Resolved, counts: Iterable[int]) -> Iterator[Attemp
         yield _cut(resolved, count, batch), f"{batch:,} images"
 
 
-def _more_ranks(resolved: Resolved) -> Iterator[Attempt]:
+def _more_ranks(resolved: ConvnetResolved) -> Iterator[Attempt]:
     """A replica on so many ranks as now, for each of them, with the same batch."""
     ranks, node = resolved.world_size, resolved.cluster.node
     count = 2 * resolved.scenario.workload.held_partitions
@@ -93,17 +113,22 @@ def _more_ranks(resolved: Resolved) -> Iterator[Attempt]:
         count *= 2
 
 
-def _cut(resolved: Resolved, count: int, batch: int, ranks: int | None = None) -> tuple[str, ...]:
-    """The strategy with so many partitions, without keys of the file that are of other strategies or partitions."""
-    dropped = ["layers_per_partition", "micro_batches"]
+def _cut(resolved: ConvnetResolved, count: int, batch: int, ranks: int | None = None) -> tuple[str, ...]:
+    """The strategy with so many partitions, without keys that other strategies, partitions or plans have."""
+    dropped = ["layers_per_partition", "micro_batches", *OF_BLOCKS]
     dropped += [key for start, keys in KEYS_OF.items() if not PARTITIONED.startswith(start) for key in keys]
-    null = (f"workload.{key}=null" for key in dropped if _given(resolved, ("workload", key)))
+    null = _null(resolved, dropped)
     replicas = max((ranks or resolved.world_size) // count, 1)
     images = f"{key_text(PER_RANK)}={batch // replicas}"
     size = images if _given(resolved, PER_RANK) else f"{key_text(BATCH)}={batch}"
     return (f"workload.strategy={PARTITIONED}", f"workload.partitions={count}", size, *null)
 
 
-def _given(resolved: Resolved, path: KeyPath) -> bool:
+def _null(resolved: ConvnetResolved, keys: Iterable[str]) -> tuple[str, ...]:
+    """Settings that take away the keys of a section which the scenario has."""
+    return tuple(f"workload.{key}=null" for key in keys if _given(resolved, ("workload", key)))
+
+
+def _given(resolved: ConvnetResolved, path: KeyPath) -> bool:
     """Whether the scenario's file, or a setting, has a key."""
     return value_at(resolved.document.data, path) is not None

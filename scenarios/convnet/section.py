@@ -8,9 +8,12 @@ from pydantic import Field
 
 from inputs.quantities import Quantity
 from scenarios.types import KIND, PRECISION, WORKLOAD, BatchSize, Scenario, Section
+from workloads.convnet.block_plan import Weights
 from workloads.convnet.settings import Images, Strategy
 from workloads.graph.choices import Precision
 from workloads.graph.pipeline_schedule import PipelineOrder
+
+OutOfCoreMode: TypeAlias = Literal["none", "swap", "recompute", "checkpoint", "karma"]
 
 IMAGES_PER_RANK = 64
 """Batch of a rank where a scenario states none (tf_cnn_benchmarks' own for resnet50)."""
@@ -72,6 +75,20 @@ class ConvnetSection(Section):
     )
     schedule: PipelineOrder | None = Field(
         None, description="order of micro-batches: gpipe, all forward first, or 1f1b, in turn (default: gpipe)"
+    )
+    out_of_core: OutOfCoreMode | None = Field(
+        None,
+        description="tensors between the two passes of a block of layers: none (default): they stay; swap: they go to "
+        "host memory; recompute: they are computed again; checkpoint: likewise, in about the root of the number of "
+        "blocks; karma: one of these for each block, planned by simulation",
+    )
+    out_of_core_plan: str | dict[str, Any] | None = Field(
+        None, description="instead of out_of_core: a decision for each block, a file (YAML or JSON) or the plan itself"
+    )
+    weights: Weights | None = Field(
+        None,
+        description="keep (default); swap: weights, gradients and optimizer state are in host memory, a block's "
+        "weights are copied for each of its passes, and the host updates them",
     )
 
     def training_ranks(self, world_size: int) -> int:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from hardware_specs import Cluster
 from inputs.keys import KeyPath
 from inputs.validate import validate
@@ -11,7 +9,7 @@ from inputs.yaml_lines import Document, load_yaml
 from scenarios.dlrm.schedule import check_overlap, with_framework_defaults, with_framework_hybrid
 from scenarios.dlrm.section import DlrmScenario, DlrmSection, Sharding
 from scenarios.family import Asked, Filled
-from scenarios.shared_keys import plain
+from scenarios.shared_keys import beside, plain
 from workloads.dlrm.model.model import DlrmModel, with_law
 from workloads.dlrm.sharding import PlanFile
 from workloads.graded import Graded
@@ -98,12 +96,5 @@ def _read_sharding(
         return sharding.model_copy(update={"planner": sharding.planner or own}), (document, PLAN)
     place: tuple[Document, KeyPath] = (document, PLAN)
     if isinstance(sharding.plan, str):
-        place = (load_yaml(_plan_file(document, sharding.plan)), ())
+        place = (load_yaml(beside(document, PLAN, sharding.plan)), ())
     return sharding.model_copy(update={"plan": plain(validate(PlanFile, place[0], prefix=place[1]))}), place
-
-
-def _plan_file(document: Document, given: str) -> Path:
-    """Relative paths start at the scenario's folder, or where the command runs when ``--set`` gave them."""
-    _, line = document.where(PLAN)
-    folder = document.file.parent if line is not None else Path()
-    return folder / Path(given).expanduser()

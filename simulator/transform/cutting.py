@@ -49,7 +49,7 @@ def part_of(work: Work, parts: int) -> Work | None:
 
 
 def kernel_part(kernel: Kernel, parts: int) -> Kernel | None:
-    """As `part_of`, of a kernel of a series."""
+    """One of equal parts of a kernel, as `part_of` gives it."""
     if isinstance(kernel, Gemm):
         return replace(kernel, m=kernel.m / parts) if np.all(np.asarray(kernel.m) >= parts) else None
     if isinstance(kernel, Convolution):

@@ -123,6 +123,12 @@ def strategies_page(folder: Path) -> Path:
     return folder / "plan" / "plan.html"
 
 
+def blocks_page(folder: Path) -> Path:
+    settings = ["workload.model=alexnet", "workload.images_per_rank=3584"]
+    dlrmsim.plan("karma_resnet50", settings=settings, out=folder / "plan")
+    return folder / "plan" / "plan.html"
+
+
 def divisions_page(folder: Path) -> Path:
     settings = ["nodes=2", "workload.model=gpt2_large", "workload.sequences=32", "cluster.node.gpu.memory_bytes=20 GB"]
     dlrmsim.plan("llama3_8b_fsdp_128", settings=settings, out=folder / "plan")
@@ -190,6 +196,7 @@ PAGES: dict[str, Callable[[Path], Path]] = {
     "plan": plan_page,
     "divisions": divisions_page,
     "strategies": strategies_page,
+    "blocks": blocks_page,
     "import": import_page,
     "one rank": one_rank_page,
     "replay": replay_page,

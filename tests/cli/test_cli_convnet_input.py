@@ -32,6 +32,19 @@ WRONG_PARTITIONS = {
     "cluster=frontera workload.strategy=horovod_nccl": ("workload.strategy", "between GPUs", "hypar_mpi"),
     "cluster=zen5_2_cores": ("cluster", "no rate of convolutions", "CPUs with `rates`"),
     "workload.strategy=horovod_mpi workload.partitions=2": ("workload.partitions", "a key of hypar strategies"),
+    "workload.partitions=2 workload.out_of_core=karma": (
+        "workload.out_of_core",
+        "strategy is hypar_mpi",
+        "'karma'",
+        "horovod_nccl",
+    ),
+    "workload.partitions=2 workload.weights=swap": ("workload.weights", "strategy is hypar_mpi", "given 'swap'"),
+    "cluster=frontera workload.strategy=horovod_mpi workload.out_of_core=swap": (
+        "workload.out_of_core",
+        "frontera has none",
+        "given 'swap'",
+        "have GPUs",
+    ),
 }
 
 
@@ -53,13 +66,24 @@ def test_wrong_partitions_are_refused_with_key_given_and_expected(settings: str,
         assert word in said, said
 
 
-def test_a_network_that_does_not_fit_names_partitions_with_which_it_does(capsys) -> None:
-    """ResNet-1001 with 256 images needs 46 GB of a P100's 16; the printed settings make a job that fits."""
-    job = ["workload.model=resnet1001_v2", "workload.classes=10", "workload.images_per_rank=256", "nodes=1"]
+@pytest.mark.parametrize(
+    "job",
+    [
+        ["workload.model=resnet1001_v2", "workload.classes=10", "workload.images_per_rank=256", "nodes=1"],
+        ["workload.images_per_rank=192", "nodes=4", "workload.out_of_core=none", "workload.weights=keep"],
+    ],
+)
+def test_a_network_that_does_not_fit_names_partitions_and_blocks_with_which_it_does(job: list[str], capsys) -> None:
+    """ResNet-1001 with 256 images needs 46 GB of a P100's 16; each of the printed settings makes a job that fits."""
     asked = [word for setting in job for word in ("--set", setting)]
     assert main(["run", "tf_resnet50", "--check", *asked]) == 3
     said = capsys.readouterr().err
-    (advice,) = [line for line in said.splitlines() if "would fit" in line]
-    settings = advice.partition(":")[2].partition("(")[0].split()
-    assert "workload.partitions=4" in settings
-    assert main(["run", "tf_resnet50", "--check", *asked, *settings]) == 0
+    advice = [line for line in said.splitlines() if "would fit" in line]
+    remedies = [line.partition(":")[2].partition(" (")[0].split() for line in advice]
+    assert "workload.out_of_core=karma" in remedies[0]
+    assert len(remedies) > 1
+    for settings in remedies[1:]:
+        assert any(setting.startswith("workload.partitions=") for setting in settings)
+        assert main(["run", "tf_resnet50", "--check", *asked, *settings]) == 0
+    in_blocks = [setting.replace("=karma", "=checkpoint") for setting in remedies[0]]  # as karma, without its search
+    assert main(["run", "tf_resnet50", "--check", *asked, *in_blocks]) == 0

@@ -24,6 +24,9 @@ NARROWER = {"fp32": "fp16", "tf32": "fp16"}
 CASTS_COST_MORE = {("zionex_a_128", 1, "all_reduce")}
 """Jobs in which the casts of the gradients take longer than NVLink saves: 1 GB of them on one node."""
 
+LEAVES_MEMORY = {"karma_resnet50"}
+"""Jobs whose layers leave device memory, the more of them the larger the batch: an image takes longer then."""
+
 
 @pytest.mark.parametrize(("name", "nodes"), JOBS)
 def test_breakdown_and_critical_path_sum_to_their_window(name, nodes):
@@ -34,7 +37,8 @@ def test_breakdown_and_critical_path_sum_to_their_window(name, nodes):
 def test_twice_the_batch_takes_one_to_twice_the_time(name, nodes):
     times = iteration_s(small(name, nodes, 2).resolved) / base_s(name, nodes)
 
-    assert 1.0 <= times <= 2.05
+    assert times >= 1.0
+    assert times <= 2.05 or name in LEAVES_MEMORY
 
 
 @pytest.mark.parametrize("wire", WIRES)

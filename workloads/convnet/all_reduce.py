@@ -40,10 +40,12 @@ def all_reduce_graph(network: Network, settings: ConvnetSettings) -> TaskGraph:
     recorder = PassRecorder("convnet", ranks, network, settings, [comm, TO_HOST, FROM_HOST])
     recorder.forward()
     gradients = recorder.backward()
-    summed = _exchange(recorder.builder, gradients, on_host=settings.strategy == "horovod_mpi")
+    summed = exchange(recorder.builder, gradients, on_host=settings.strategy == "horovod_mpi")
     recorder.optimizer(gradients, summed)
     return TaskGraph(
-        (recorder.end([recorder.kernels_end()]),), {WORLD: np.zeros_like(ranks)}, {COORDINATOR: _coordinator(settings)}
+        (recorder.end([recorder.kernels_end()]),),
+        {WORLD: np.zeros_like(ranks)},
+        {COORDINATOR: coordinator_of(settings)},
     )
 
 
@@ -55,7 +57,7 @@ def single_graph(network: Network, settings: ConvnetSettings) -> TaskGraph:
     return TaskGraph((recorder.end([recorder.kernels_end()]),), {})
 
 
-def _exchange(builder: ProgramBuilder, gradients: Sequence[Gradient], *, on_host: bool) -> dict[str, int]:
+def exchange(builder: ProgramBuilder, gradients: Sequence[Gradient], *, on_host: bool) -> dict[str, int]:
     """Calls for all gradients; the task after which each variable's sum is on the GPU."""
     summed: dict[str, int] = {}
     for gradient in gradients:
@@ -70,7 +72,8 @@ def _exchange(builder: ProgramBuilder, gradients: Sequence[Gradient], *, on_host
     return summed
 
 
-def _coordinator(settings: ConvnetSettings) -> Coordinator:
+def coordinator_of(settings: ConvnetSettings) -> Coordinator:
+    """The coordinator of the strategy."""
     baidu = settings.strategy == "baidu_ring"
     return Coordinator(
         communicator=WORLD,

@@ -7,7 +7,7 @@ reads input and gradient twice. Nothing is fused, as in TensorFlow 1.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -100,14 +100,14 @@ def backward_kernels(layer: Layer, batch: ImageBatch) -> Iterator[Kernel]:
         yield Kernel("backward", Elementwise(*moved[layer.kind]), makes_gradients=bool(layer.variables))
 
 
-def forward_order(network: Network, numbers: range, batch: ImageBatch) -> Iterator[tuple[Layer, Kernel]]:
+def forward_order(network: Network, numbers: Collection[int], batch: ImageBatch) -> Iterator[tuple[Layer, Kernel]]:
     """Kernels of the forward pass of some layers."""
     for number in numbers:
         layer, passed = network.layers[number], _passed_bytes(network, number, numbers, batch)
         yield from ((layer, kernel) for kernel in forward_kernels(layer, batch, passed))
 
 
-def _passed_bytes(network: Network, number: int, numbers: range, batch: ImageBatch) -> float:
+def _passed_bytes(network: Network, number: int, numbers: Collection[int], batch: ImageBatch) -> float:
     """Bytes of a layer's output that only the next layer reads: a ReLU needs its own output for its gradient."""
     if number + 1 not in numbers or network.readers[number] != 1:
         return 0.0

@@ -132,20 +132,20 @@ class Network:
     def kept_by(self, numbers: range) -> int:
         """Numbers of one image that some layers keep for their backward pass.
 
-        Convolutions, matrix products and batch normalisation keep their input, a ReLU its output, a max pooling both,
-        dropout its mask; a tensor that several of the layers keep is kept once.
+        All that a layer reads again, once if several of the layers do, and the mask of a dropout.
         """
-        kept: set[int] = set()
-        masks = 0
-        for number in numbers:
-            layer = self.layers[number]
-            if layer.kind in ("conv", "dense", "batch_norm", "max_pool"):
-                kept.update(layer.inputs)
-            if layer.kind in ("relu", "max_pool"):
-                kept.add(number)
-            if layer.kind == "dropout":
-                masks += layer.output.elements
+        kept = set[int]().union(*(self.read_again(number) for number in numbers))
+        masks = sum(self.elements(number) for number in numbers if self.layers[number].kind == "dropout")
         return masks + sum(self.elements(number) for number in kept)
+
+    def read_again(self, number: int) -> set[int]:
+        """Numbers of the tensors that the backward pass of a layer reads, `IMAGES` included.
+
+        Convolutions, matrix products and batch normalisation read their input, a ReLU its output, a max pooling both.
+        """
+        layer = self.layers[number]
+        inputs = set(layer.inputs) if layer.kind in ("conv", "dense", "batch_norm", "max_pool") else set()
+        return inputs | ({number} if layer.kind in ("relu", "max_pool") else set())
 
     def elements(self, number: int) -> int:
         """Numbers in one image's output of a layer, or in the image."""

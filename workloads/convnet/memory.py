@@ -11,8 +11,10 @@ from __future__ import annotations
 import numpy as np
 
 from simulator.operators import FloatArray
-from simulator.precisions import BYTES_PER_ELEMENT
+from workloads.convnet.block_plan import Weights
+from workloads.convnet.kernels import ImageBatch
 from workloads.convnet.layers import Network
+from workloads.convnet.out_of_core import OutOfCore
 from workloads.convnet.parameter_servers import placed
 from workloads.convnet.partitioned import message_bytes
 from workloads.convnet.settings import ConvnetSettings
@@ -31,35 +33,26 @@ DIRECTIONS = 2
 """Directions of messages between partitions, each with a buffer: tensors forward, gradients backward."""
 
 
-def memory_per_rank(network: Network, settings: ConvnetSettings) -> MemoryUse:
-    """Bytes that every rank keeps."""
-    element, images = BYTES_PER_ELEMENT[settings.precision], settings.images_per_rank
-    largest = max(layer.output.elements for layer in network.layers)
-    parameters = float(network.parameters * GRADIENT_BYTES)
-    input_bytes = float(network.image.elements * images * IMAGE_BYTES)
-    buffer = min(settings.fusion_bytes, parameters) if settings.strategy.startswith("horovod") else 0.0
-    alone, on_host = settings.world_size == 1, settings.strategy == "horovod_mpi"
-    served = _served_bytes(network, settings)
-    items: dict[Tier, dict[str, float | FloatArray]] = {
-        "hbm": {
-            "weights": parameters + network.statistics * GRADIENT_BYTES,
-            "optimizer state": parameters * DENSE_STATE[settings.optimizer],
-            "gradients": parameters,
-            "activations": float((network.kept_elements + GRADIENTS_AT_ONCE * largest) * images * element),
-            "communication buffers": 0.0 if alone or on_host else buffer,
-            "inputs in flight": input_bytes if settings.images == "from_host" else 0.0,
-            "framework reserve": settings.reserve_bytes,
-        },
-        "ddr": {
-            "weights": served,
-            "gradients": served,
-            "communication buffers": buffer + parameters if on_host and not alone else 0.0,
-            "inputs in flight": input_bytes if settings.images == "from_host" else 0.0,
-        },
-        "ssd": {},
-    }
+def memory_per_rank(network: Network, settings: ConvnetSettings, job: OutOfCore | None = None) -> MemoryUse:
+    """Bytes that every rank keeps where each has the whole network.
+
+    Args:
+        job: a plan for blocks; their item is then the peak of its schedule, with their weights if these are swapped.
+    """
+    weights = "keep" if job is None else job.weights
+    device, host = _device_items(network, settings, weights), _host_items(network, settings, weights)
+    kept = (network.kept_elements - network.image.elements) * _batch(settings).bytes_of(1)
+    device["activations"] += kept if job is None else job.schedule.peak_bytes
+    if job is not None:
+        host["swapped activations"] = job.schedule.out_bytes
+    items: dict[Tier, dict[str, float | FloatArray]] = {"hbm": {**device}, "ddr": host, "ssd": {}}
     everywhere = np.ones(settings.world_size)
     return MemoryUse({tier: {name: everywhere * size for name, size in found.items()} for tier, found in items.items()})
+
+
+def room_for_blocks(network: Network, settings: ConvnetSettings, weights: Weights, device_bytes: float) -> float:
+    """Device memory that is left for tensors of blocks, and for their weights if these are swapped, bytes."""
+    return device_bytes - sum(_device_items(network, settings, weights).values())
 
 
 def memory_of_partitions(network: Network, settings: ConvnetSettings) -> MemoryUse:
@@ -78,23 +71,91 @@ def memory_of_partitions(network: Network, settings: ConvnetSettings) -> MemoryU
     return MemoryUse({"hbm": items, "ddr": on_host, "ssd": {}})
 
 
+def _device_items(network: Network, settings: ConvnetSettings, weights: Weights) -> dict[str, float]:
+    """Bytes in device memory beside tensors of blocks: of activations, the images and gradients at work."""
+    parameters = float(network.parameters * GRADIENT_BYTES)
+    buffered = settings.strategy.startswith("horovod") and not _sums_on_host(settings) and settings.world_size > 1
+    return _items(
+        network,
+        settings,
+        kept_elements=network.image.elements,
+        buffer_bytes=min(settings.fusion_bytes, parameters) if buffered else 0.0,
+        input_bytes=_input_bytes(network, settings),
+        weights=weights,
+    )
+
+
 def _partition_items(partition: Partition, settings: ConvnetSettings) -> dict[str, float]:
-    images = settings.images_per_rank // settings.micro_batches
+    """Bytes in device memory of a rank with a partition."""
     flight = in_flight(partition.number, settings.partitions, settings.micro_batches, order=settings.schedule)
-    parameters = float(partition.parameters * GRADIENT_BYTES)
-    largest = max(layer.output.elements for layer in partition.layers)
-    kept = partition.network.kept_by(partition.numbers) * flight + GRADIENTS_AT_ONCE * largest
-    copied = partition.network.image.elements * settings.images_per_rank * IMAGE_BYTES
-    reads_images = partition.number == 0 and settings.images == "from_host"
+    return _items(
+        partition,
+        settings,
+        kept_elements=partition.network.kept_by(partition.numbers) * flight,
+        buffer_bytes=DIRECTIONS * message_bytes(partition, settings),
+        input_bytes=_input_bytes(partition.network, settings) if partition.number == 0 else 0.0,
+    )
+
+
+def _items(
+    part: Network | Partition,
+    settings: ConvnetSettings,
+    *,
+    kept_elements: int,
+    buffer_bytes: float,
+    input_bytes: float,
+    weights: Weights = "keep",
+) -> dict[str, float]:
+    """Bytes in device memory of a rank with some layers.
+
+    Args:
+        kept_elements: numbers of one image that stay for the backward pass.
+        weights: whether weights, gradients and state are there.
+    """
+    held = float(part.parameters * GRADIENT_BYTES) if weights == "keep" else 0.0
+    largest = max(layer.output.elements for layer in part.layers)
     return {
-        "weights": parameters + partition.statistics * GRADIENT_BYTES,
-        "optimizer state": parameters * DENSE_STATE[settings.optimizer],
-        "gradients": parameters,
-        "activations": float(kept * images * BYTES_PER_ELEMENT[settings.precision]),
-        "communication buffers": DIRECTIONS * message_bytes(partition, settings),
-        "inputs in flight": float(copied) if reads_images else 0.0,
+        "weights": held + part.statistics * GRADIENT_BYTES,
+        "optimizer state": held * DENSE_STATE[settings.optimizer],
+        "gradients": held,
+        "activations": _batch(settings).bytes_of(kept_elements + GRADIENTS_AT_ONCE * largest),
+        "communication buffers": buffer_bytes,
+        "inputs in flight": input_bytes,
         "framework reserve": settings.reserve_bytes,
     }
+
+
+def _host_items(network: Network, settings: ConvnetSettings, weights: Weights) -> dict[str, float | FloatArray]:
+    """Bytes in host memory beside swapped tensors."""
+    served = _served_bytes(network, settings)
+    parameters = float(network.parameters * GRADIENT_BYTES)
+    swapped = parameters if weights == "swap" else 0.0
+    summed = _sums_on_host(settings) and settings.world_size > 1
+    buffers = min(settings.fusion_bytes, parameters) + (parameters - swapped)
+    return {
+        "weights": served + swapped,
+        **({"optimizer state": swapped * DENSE_STATE[settings.optimizer]} if swapped else {}),
+        "gradients": served + swapped,
+        "communication buffers": buffers if summed else 0.0,
+        "inputs in flight": _input_bytes(network, settings),
+    }
+
+
+def _batch(settings: ConvnetSettings) -> ImageBatch:
+    """Images that a rank processes at once."""
+    return ImageBatch(settings.images_per_rank // settings.micro_batches, settings.precision)
+
+
+def _sums_on_host(settings: ConvnetSettings) -> bool:
+    """Whether gradients are summed in buffers of the hosts."""
+    return settings.strategy == "horovod_mpi"
+
+
+def _input_bytes(network: Network, settings: ConvnetSettings) -> float:
+    """Images of an iteration that are copied."""
+    if settings.images != "from_host":
+        return 0.0
+    return float(network.image.elements * settings.images_per_rank * IMAGE_BYTES)
 
 
 def _served_bytes(network: Network, settings: ConvnetSettings) -> FloatArray:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from simulator.operators import Copy, Delay, DenseOptimizer, HostWork, Marker, Operator
 from simulator.program import IntArray, Program, ProgramBuilder, Stream
-from workloads.convnet.kernels import ImageBatch, backward_order, forward_order, loss
+from workloads.convnet.kernels import ImageBatch, Kernel, backward_order, forward_order, loss
 from workloads.convnet.layers import IMAGES, Layer, Network, Variable
 from workloads.convnet.settings import ConvnetSettings
 from workloads.graph.buckets import GRADIENT_BYTES
@@ -75,28 +75,70 @@ class PassRecorder:
         launch = self.builder.task(f"launch_{name}", HOST, host, section=section)
         return self.builder.task(name, self._device, work, after=[launch, *after], section=section)
 
+    def copy(self, name: str, stream: str, work: Copy, *, section: str, after: Iterable[int] = ()) -> int:
+        """Launch a copy on a stream of its own; returns its task."""
+        host = self._costs.launch([operator_of(work, section)], 1)
+        launch = self.builder.task(f"launch_{name}", HOST, host, section=section)
+        return self.builder.task(name, stream, work, after=[launch, *after], section=section)
+
     def forward(self, weights: Mapping[str, int] | None = None) -> None:
         """The forward pass and the loss.
 
         Args:
             weights: the task after which a variable is there, by its name; those without are always there.
         """
-        first = [self._images()] if self._settings.images == "from_host" else []
+        first = self.copy_images()
         for layer, kernel in forward_order(self._network, self._numbers, self._batch):
             after = [weights[v.name] for v in layer.variables] if weights is not None else []
             after += first if IMAGES in layer.inputs else []
             self.kernel(_named(layer, kernel.part), kernel.work, section="forward", after=after)
-        self.kernel("loss", loss(self._settings.classes, self._batch), section="forward")
+        self.loss()
+
+    def forward_of(
+        self, kernels: Iterable[tuple[Layer, Kernel]], after: Iterable[int] = (), *, again: bool = False
+    ) -> int:
+        """Kernels of a forward pass; the last task.
+
+        Args:
+            after: tasks that the first kernel waits for.
+            again: whether they compute a second time.
+        """
+        task, ending, section = -1, "_again" if again else "", "recompute" if again else "forward"
+        for layer, kernel in kernels:
+            task = self.kernel(_named(layer, kernel.part) + ending, kernel.work, section=section, after=after)
+            after = ()
+        return task
+
+    def copy_images(self) -> list[int]:
+        """The copy of the images to the device; none if they are made there."""
+        return [self._images()] if self._settings.images == "from_host" else []
+
+    def loss(self) -> int:
+        """The loss, and the gradient of the network's output."""
+        return self.kernel("loss", loss(self._settings.classes, self._batch), section="forward")
 
     def backward(self) -> list[Gradient]:
         """The backward pass; gradients in the order in which they become known."""
+        order = backward_order(self._network, self._numbers, self._batch, self._network.readers)
+        return self.backward_of(order)[0]
+
+    def backward_of(
+        self, kernels: Iterable[tuple[Layer, Kernel]], after: Iterable[int] = ()
+    ) -> tuple[list[Gradient], int]:
+        """Kernels of a backward pass: gradients in the order in which they become known, and the last task.
+
+        Args:
+            after: tasks that the first kernel waits for.
+        """
         gradients: list[Gradient] = []
-        for layer, kernel in backward_order(self._network, self._numbers, self._batch, self._network.readers):
+        task = -1
+        for layer, kernel in kernels:
             name = _named(layer, kernel.part)
-            task = self.kernel(name, kernel.work, section="backward", continues=kernel.continues)
+            task = self.kernel(name, kernel.work, section="backward", after=after, continues=kernel.continues)
+            after = ()
             if kernel.makes_gradients:
                 gradients += [Gradient(variable, task) for variable in layer.variables]
-        return gradients
+        return gradients, task
 
     def optimizer(self, gradients: Sequence[Gradient], summed: Mapping[str, int]) -> None:
         """An update of each variable, in the order of the gradients.

@@ -1,0 +1,1 @@
+"""Pages and tables that only convolutional networks have: plans of their blocks."""

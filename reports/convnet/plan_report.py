@@ -1,0 +1,116 @@
+"""The page of a plan for blocks: device memory over the iteration, plans beside each other, the blocks."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import Any
+
+from inputs.quantities import format_quantity
+from reports.convnet.plan_tables import (
+    CAPTION,
+    device_share,
+    extent,
+    finding,
+    name_of,
+    rate_of,
+    rows_of,
+    time_of,
+    title,
+)
+from reports.markup import PageSection, TableRow, number, strong, table, terms, text, tile
+from reports.numbers import seconds
+from reports.page import assemble
+from scenarios.convnet.out_of_core import CopiedBytes
+from scenarios.convnet.plan_study import ConvnetPlanStudy
+
+
+def render_plan(study: ConvnetPlanStudy, version: str) -> str:
+    """The page, self-contained and offline."""
+    resolved = study.resolved
+    found = (f"{finding(study)}.", f"{extent(study)}.")
+    return assemble(
+        "page.html",
+        styles=("page.css",),
+        scripts=("payload.js", "format.js", "theme.js", "charts.js", "tables.js", "blocks.js"),
+        sections=_sections(study),
+        title=escape(f"{resolved.name}, plan of blocks"),
+        version=escape(version),
+        headline=strong("{}", title(study)).html,
+        findings="".join(f'<p class="finding">{text(words[0].upper() + words[1:])}</p>' for words in found),
+        tiles=_tiles(study),
+        facts=terms(
+            [
+                ("Model", resolved.model.name),
+                ("Cluster", resolved.cluster.name),
+                ("GPUs", f"{resolved.world_size:,}, {resolved.cluster.node.ranks} per node"),
+                ("Images", f"{resolved.local_batch_size:,} an iteration and GPU"),
+                ("Weights", "in host memory" if study.best.job.weights == "swap" else "in device memory"),
+            ]
+        ),
+        footer=f"Planned by dlrmsim {escape(version)}.",
+    )
+
+
+def _tiles(study: ConvnetPlanStudy) -> str:
+    best = study.best
+    time = seconds(best.iteration_time_s or 0.0).split(" ")
+    peak = format_quantity(best.job.schedule.peak_bytes, "bytes").split(" ")
+    copied = format_quantity(CopiedBytes.of(best.job).both, "bytes").split(" ")
+    return "".join(
+        (
+            tile("Iteration", time[0], time[1], "simulated with this plan"),
+            tile("Throughput", f"{rate_of(study, best):,.0f}", "images/s", "over all GPUs"),
+            tile("Blocks in memory", peak[0], peak[1], f"at most, {device_share(study)} of their room"),
+            tile("Copied", copied[0], copied[1], "an iteration and GPU, both ways"),
+        )
+    )
+
+
+def _sections(study: ConvnetPlanStudy) -> tuple[PageSection, ...]:
+    chart = '<div class="card"><div class="plot" id="memory-chart"></div></div>'
+    lede = "Device memory of the first GPU that blocks take in a run with the plan; the line is their room."
+    one = "Plans with one decision for all blocks but the last, which stays, and the plan."
+    return (
+        PageSection("memory", "Memory over time", "Memory over time", lede, chart, {"plan": _payload(study)}),
+        PageSection("compared", "Plans", "Plans beside each other", one, _compared(study)),
+        PageSection("blocks", "Blocks", "Blocks of the plan", f"{CAPTION[0].upper()}{CAPTION[1:]}.", _blocks(study)),
+    )
+
+
+def _payload(study: ConvnetPlanStudy) -> dict[str, Any]:
+    return {
+        "moments": [{"s": at.seconds, "gb": at.bytes / 1e9, "step": at.step} for at in study.curve],
+        "room": study.best.job.room_bytes / 1e9,
+    }
+
+
+def _compared(study: ConvnetPlanStudy) -> str:
+    rows = []
+    for found in study.compared:
+        time_s, schedule, copied = found.iteration_time_s, found.job.schedule, CopiedBytes.of(found.job).both
+        rate, over = rate_of(study, found), (time_s or 0.0) / (study.best.iteration_time_s or 1.0)
+        rows.append(
+            TableRow(
+                (
+                    name_of(found),
+                    number(time_of(found), time_s or float("inf")),
+                    number(f"{rate:,.0f}" if time_s else "", rate),
+                    number(f"{over:.2f}" if time_s else "", over),
+                    number(format_quantity(schedule.peak_bytes, "bytes"), schedule.peak_bytes),
+                    number(format_quantity(schedule.out_bytes, "bytes"), schedule.out_bytes),
+                    number(format_quantity(copied, "bytes"), copied),
+                )
+            )
+        )
+    head = ("plan", "iteration", "images/s", "over the plan", "blocks in memory", "to the host", "copied")
+    return table(head, rows, numbers=range(1, 7))
+
+
+def _blocks(study: ConvnetPlanStudy) -> str:
+    job = study.best.job
+    rows = []
+    for cells, sizes, times in zip(rows_of(study), job.sizes, study.block_times_s, strict=True):
+        values = (sizes.input, sizes.inner, *times)
+        rows.append(TableRow((*cells[:2], *map(number, cells[2:], values))))
+    head = ("block up to", "decision", "input", "inside", "forward", "backward", "copy")
+    return table(head, rows, numbers=range(2, 7))

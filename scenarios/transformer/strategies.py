@@ -30,7 +30,7 @@ from scenarios.progress import Silent
 from scenarios.strategies import StrategyFound, results_of
 from scenarios.transformer.divisions import RECOMPUTE, more_recomputation, sequences_of
 from scenarios.transformer.filling import settings_of_resolved
-from scenarios.transformer.least_time import LeastTime
+from scenarios.transformer.least_time import LeastTime, least_time_of
 from scenarios.transformer.search import memory_of, settings_in_words
 from scenarios.transformer.typed import TransformerResolved, with_changes
 from scenarios.types import Placement
@@ -99,7 +99,7 @@ class TransformerStrategies:
         """See `scenarios.transformer.least_time`."""
         if choice.placement not in self._least:
             placed = with_changes(self.resolved, [f"placement={choice.placement}"])
-            self._least[choice.placement] = LeastTime(machine_of(placed))
+            self._least[choice.placement] = least_time_of(placed, machine_of(placed))
         return self._least[choice.placement](choice.settings)
 
     def looked_at(self, choice: TransformerChoice, *, own: bool = False) -> StrategyFound:

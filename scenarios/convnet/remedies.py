@@ -26,6 +26,7 @@ from workloads.graph.divisors import divisors
 MOST_PARTITIONS = 64
 """Largest number of partitions that is tried."""
 
+MICRO_BATCHES = "workload.micro_batches="
 Attempt: TypeAlias = tuple[tuple[str, ...], str]
 """Settings, and a note on them."""
 
@@ -48,8 +49,11 @@ def refusal(resolved: ConvnetResolved, memory: MemoryReport, progress: Progress 
 def remedies(resolved: ConvnetResolved) -> list[FittingSettings]:
     """A plan for blocks, and the fewest partitions with each batch; on more ranks where there are none."""
     own, ranks = resolved.scenario.workload.held_partitions, resolved.world_size
-    counts = [count for count in divisors(ranks) if own < count <= MOST_PARTITIONS]
-    cut = [_first(resolved, attempts(resolved, counts)) for attempts in (_same_batch, _smaller_batch)]
+    more = [count for count in divisors(ranks) if own < count <= MOST_PARTITIONS]
+    cut = [
+        _first(resolved, _same_batch(resolved, [own, *more] if own > 1 else more)),
+        _first(resolved, _smaller_batch(resolved, more)),
+    ]
     if not any(cut):
         cut = [_first(resolved, _more_ranks(resolved))]
     return [remedy for remedy in (_first(resolved, _blocks(resolved)), *cut) if remedy is not None]
@@ -89,8 +93,9 @@ def _same_batch(resolved: ConvnetResolved, counts: Iterable[int]) -> Iterator[At
         images = max(resolved.global_batch_size * count // resolved.world_size, 1)
         settings = _cut(resolved, count, resolved.global_batch_size)
         yield settings, ""
+        kept = [setting for setting in settings if not setting.startswith(MICRO_BATCHES)]
         for parts in (parts for parts in divisors(images) if parts > count):
-            yield (*settings, "workload.schedule=1f1b", f"workload.micro_batches={parts}"), ""
+            yield (*kept, "workload.schedule=1f1b", f"{MICRO_BATCHES}{parts}"), ""
 
 
 def _smaller_batch(resolved: ConvnetResolved, counts: Iterable[int]) -> Iterator[Attempt]:

@@ -87,3 +87,13 @@ def test_a_network_that_does_not_fit_names_partitions_and_blocks_with_which_it_d
         assert main(["run", "tf_resnet50", "--check", *asked, *settings]) == 0
     in_blocks = [setting.replace("=karma", "=checkpoint") for setting in remedies[0]]  # as karma, without its search
     assert main(["run", "tf_resnet50", "--check", *asked, *in_blocks]) == 0
+
+
+def test_a_cut_network_gets_more_micro_batches_before_more_ranks(capsys) -> None:
+    """The same ranks and partitions hold the images where 1F1B has fewer of them in flight."""
+    job = [PARTITIONED, "nodes=2", "workload.partitions=2", "workload.images_per_rank=256", "workload.micro_batches=1"]
+    asked = [word for setting in job for word in ("--set", setting)]
+    assert main(["run", "tf_resnet50", "--check", *asked]) == 3
+    (advice,) = [line for line in capsys.readouterr().err.splitlines() if "would fit" in line and "=1f1b" in line]
+    assert "workload.partitions=2 " in advice
+    assert advice.count("workload.micro_batches=") == 1

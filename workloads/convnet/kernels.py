@@ -102,18 +102,18 @@ def backward_kernels(layer: Layer, batch: ImageBatch) -> Iterator[Kernel]:
 
 def forward_order(network: Network, numbers: Collection[int], batch: ImageBatch) -> Iterator[tuple[Layer, Kernel]]:
     """Kernels of the forward pass of some layers."""
+    readers = network.readers
     for number in numbers:
-        layer, passed = network.layers[number], _passed_bytes(network, number, numbers, batch)
-        yield from ((layer, kernel) for kernel in forward_kernels(layer, batch, passed))
+        layer = network.layers[number]
+        passes = readers[number] == 1 and number + 1 in numbers and _needs_no_input(network, number + 1)
+        passed_bytes = batch.bytes_of(layer.output.elements) if passes else 0.0
+        yield from ((layer, kernel) for kernel in forward_kernels(layer, batch, passed_bytes))
 
 
-def _passed_bytes(network: Network, number: int, numbers: Collection[int], batch: ImageBatch) -> float:
-    """Bytes of a layer's output that only the next layer reads: a ReLU needs its own output for its gradient."""
-    if number + 1 not in numbers or network.readers[number] != 1:
-        return 0.0
-    following = network.layers[number + 1]
-    only = following.kind == "relu" and following.inputs == (number,)
-    return batch.bytes_of(network.layers[number].output.elements) if only else 0.0
+def _needs_no_input(network: Network, number: int) -> bool:
+    """Whether a layer's gradient is computed without its input, which is the output of the layer before it."""
+    layer = network.layers[number]
+    return layer.kind == "relu" and layer.inputs == (number - 1,)
 
 
 def backward_order(

@@ -136,6 +136,7 @@ def kernels_of(job: OutOfCore, step: Step) -> Iterator[tuple[Layer, Kernel]]:
     (kind, number), network = step, job.network
     block, batch = job.blocks[number], ImageBatch(job.settings.images_per_rank, job.settings.precision)
     if kind == "backward":
-        gradients = {layer: network.readers[layer] for layer in block.layers}
+        readers = network.readers
+        gradients = {layer: readers[layer] for layer in block.layers}
         return backward_order(network, block.layers, batch, gradients)
     return forward_order(network, block.again if kind == "recompute" else block.layers, batch)

@@ -83,7 +83,7 @@ def tier_rows(found: Mapping[str, Any]) -> Iterator[Row]:
         yield (
             "in GPU caches",
             f"{of['gpu_cache']} of lookups",
-            f"host memory {of['host_memory']}, SSDs {of['ssd']}; {batch}",
+            f"host memory {of['host_memory']}, SSDs {of['ssd']}, repeated in the batch {of['repeated']}; {batch}",
         )
 
 

@@ -28,7 +28,7 @@ dlrmsim.serving = (() => {
 
   /** Shares of lookups by tier, stacked over the sizes of batches. */
   function tiersChart(serving) {
-    const colors = ["compute", "exposed-copy", "exposed-comm"];
+    const colors = ["compute", "exposed-copy", "exposed-comm", "idle"];
     const traces = serving.tiers.map(({ name, share }, i) => ({
       type: "bar", name, x: serving.sizes.map(String), y: share.map((part) => 100 * part), marker: { color: theme.color(colors[i]) },
       hovertext: share.map((part, k) => `${name}, batches of ${serving.sizes[k]}: <b>${format.percent(part)}</b>`), hoverinfo: "text",

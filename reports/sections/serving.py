@@ -12,8 +12,13 @@ from reports.serving_words import latency_span, load_words
 PERCENTILES = (("p50_s", "p50"), ("p90_s", "p90"), ("p99_s", "p99"), ("p999_s", "p99.9"))
 """Percentiles of latency by key, and their names."""
 
-TIERS = (("gpu_cache", "GPU cache"), ("host_memory", "host memory"), ("ssd", "SSDs"))
-"""Tiers of rows by key, and their names."""
+TIERS = (
+    ("gpu_cache", "GPU cache"),
+    ("host_memory", "host memory"),
+    ("ssd", "SSDs"),
+    ("repeated", "repeated in the batch"),
+)
+"""Tiers of rows by key, and their names; the last one has further lookups of rows that the batch fetched."""
 
 LOAD_HEAD = ("of the capacity", "requests/s", "mean", *(name for _, name in PERCENTILES), "busy", "batch", "waiting")
 SIZE_HEAD = ("samples", "time", "varies by")
@@ -26,6 +31,9 @@ def serving_section(serving: Mapping[str, Any]) -> PageSection:
         f"{load_words(serving)}. 99 in 100 requests are answered within {seconds(serving['latency']['p99_s'])} "
         f"(8 in 10 between {low} and {high}, by the interval of a batch's time), counted from arrival to answer."
     )
+    if serving["load_left_out"]:
+        loads = ", ".join(percent(load) for load in serving["load_left_out"])
+        lede += f" Loads of {loads} are left out: their batches are too large for a short simulation."
     charts = [("load", "Latency over load"), ("queue", f"Requests that wait, at {_rate(serving['requests_per_s'])}")]
     if _has_tiers(serving):
         charts.insert(1, ("tiers", "Lookups by the tier of their rows, over the size of a batch"))

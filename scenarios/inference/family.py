@@ -6,10 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-import numpy as np
-
 from inputs.errors import InfeasibleError
-from inputs.keys import KeyPath, key_text
+from inputs.keys import KeyPath
 from inputs.quantities import MAX_RANKS
 from scenarios.candidates import Candidate
 from scenarios.capacity import MemoryReport, capacities_bytes
@@ -19,7 +17,7 @@ from scenarios.family import FAMILIES, Asked, Expected, Filled, template_of
 from scenarios.inference import filling
 from scenarios.inference.section import InferenceScenario
 from scenarios.inference.service import service_curve
-from scenarios.inference.serving import Servers, overload, serving_of
+from scenarios.inference.serving import Servers, enough_nodes, overload, serving_of
 from scenarios.progress import Progress
 from scenarios.resolved import ResolvedScenario
 from simulator.analysis import Bound
@@ -63,9 +61,8 @@ class PlacedInference:
 
     def timed_sections(self, low: float, high: float) -> Mapping[str, Any]:
         """The queue in front of the servers; see `scenarios.family.TimedJob`."""
-        curve = service_curve(self.resolved, self.workload, self.machine)
-        section = self.resolved.scenario.workload
-        service = curve.of_requests(section.samples_per_request)
+        curve = service_curve(self.resolved, self.workload, self.machine, self._requests * self._samples)
+        service = curve.of_requests(self._samples)
         return {"serving": serving_of(self._servers(service), curve, low, high)}
 
     def check_rate(self) -> None:
@@ -74,18 +71,27 @@ class PlacedInference:
         Raises:
             InfeasibleError: more arrive; with the utilisation, and numbers of nodes that could.
         """
-        batch_s = iteration_s(self.resolved, self.workload, self.machine)
-        requests = self.workload.settings.most // self.resolved.scenario.workload.samples_per_request
-        servers = self._servers(ServiceTimes(np.full(requests, batch_s), np.zeros(requests)))
+        full = self.workload.of_batch(self._requests * self._samples)
+        servers = self._servers(ServiceTimes.fixed(iteration_s(self.resolved, full, self.machine), self._requests))
         if servers.utilisation < 1.0:
             return
-        ranks = self.resolved.cluster.node.ranks
-        message, nodes = overload(servers, ranks, self.resolved.nodes)
-        file, line = self.resolved.document.where(("workload", "requests_per_s"))
+        ranks, document = self.resolved.cluster.node.ranks, self.resolved.document
+        nodes = enough_nodes(servers, ranks, self.resolved.nodes)
+        file, line = document.where(("workload", "requests_per_s"))
         place = f"{file}:{line}" if line is not None else str(file)
         most = min(MAX_RANKS // ranks, self.resolved.cluster.max_nodes.value)
-        more = [f"nodes={nodes}", f"{key_text(filling.PER_SERVER)}={self.workload.settings.most}"]
-        raise InfeasibleError(f"{place}: {message}", remedies=[more] if nodes <= most else [])
+        more = filling.more_nodes(document, nodes, ranks, self.workload.settings.most) if nodes <= most else []
+        raise InfeasibleError(f"{place}: {overload(servers, more)}", remedies=[more] if more else [])
+
+    @property
+    def _samples(self) -> int:
+        """Samples of a request."""
+        return self.resolved.scenario.workload.samples_per_request
+
+    @property
+    def _requests(self) -> int:
+        """Requests of a full batch; they may leave room for a part of another one."""
+        return self.workload.settings.most // self._samples
 
     def warnings(self) -> Sequence[str]:
         """None."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hardware_specs import Cluster
-from inputs.keys import KeyPath
+from inputs.keys import KeyPath, key_text, value_at
 from inputs.yaml_lines import Document
 from scenarios.backend import BACKEND
 from scenarios.family import Asked, Filled
@@ -94,6 +94,19 @@ def _batch(document: Document, section: InferenceSection, servers: int) -> int:
             expected=f"a multiple of {servers}, e.g. {below or servers}",
         )
     return batch
+
+
+def more_nodes(document: Document, nodes: int, ranks_per_node: int, most: int) -> list[str]:
+    """Settings for another number of nodes and the same batch of a server, by the keys that the scenario has.
+
+    Args:
+        most: samples of a server's batch at most.
+    """
+    servers = nodes * ranks_per_node
+    size = f"nodes={nodes}" if value_at(document.data, ("world_size",)) is None else f"world_size={servers}"
+    if value_at(document.data, BATCH) is None:
+        return [size, f"{key_text(PER_SERVER)}={most}"]
+    return [size, f"{key_text(BATCH)}={most * servers}"]
 
 
 def _check_requests(document: Document, section: InferenceSection, most: int) -> None:

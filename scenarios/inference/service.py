@@ -69,9 +69,15 @@ class ServiceCurve:
         return np.asarray(np.interp(asked, known, [getattr(size, name) for size in self.sizes]))
 
 
-def service_curve(resolved: ResolvedScenario[Any, Any], workload: InferenceWorkload, machine: Machine) -> ServiceCurve:
-    """Simulate batches of 1, 2, 4... samples, and of the largest size."""
-    most, sizes = workload.settings.most, [1]
+def service_curve(
+    resolved: ResolvedScenario[Any, Any], workload: InferenceWorkload, machine: Machine, most: int
+) -> ServiceCurve:
+    """Simulate batches of 1, 2, 4... samples, and of the largest size.
+
+    Args:
+        most: samples of that size: as many whole requests as a batch has room for.
+    """
+    sizes = [1]
     while STEP * sizes[-1] < most:
         sizes.append(STEP * sizes[-1])
     return ServiceCurve([_timed(resolved, workload, machine, size) for size in dict.fromkeys([*sizes, most])])

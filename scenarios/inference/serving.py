@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
+from math import ceil
 from typing import Any
 
 import numpy as np
@@ -13,14 +14,15 @@ from scenarios.inference.section import InferenceSection
 from scenarios.inference.service import ServiceCurve
 from simulator.queueing.arrivals import poisson_arrivals
 from simulator.queueing.batching import BatchRule, Served, ServiceTimes, serve
-from simulator.queueing.latency import RequestLatency, latency_of, load_of, queue_over_time
+from simulator.queueing.latency import WARM_UP, RequestLatency, latency_of, load_of, queue_over_time
 
 LOADS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95)
 """Points of the curve of latency over load: fractions of the servers' capacity."""
 
-CURVE_REQUESTS, CURVE_BATCHES, MOST_CURVE_REQUESTS = 40_000, 50, 1_000_000
-"""Requests of a point of the curve: 36 of the counted ones are beyond the largest percentile; full batches of each
-server, if these are more; and requests at most."""
+CURVE_REQUESTS, CURVE_BATCHES, MOST_CURVE_REQUESTS = 40_000, 50, 10_000_000
+"""Requests of a point of the curve: 36 of the counted ones are beyond the largest percentile; batches of each server
+after the warm-up, if these have more (half as many are 5 % below the median of many at a load of 95 %); and requests
+at most, which take a second and 500 MB: a point that needs more is left out."""
 
 GOOD_LOAD = 0.8
 """Fraction of the capacity that a refusal of a larger rate proposes; waiting times grow without bound towards 1."""
@@ -66,16 +68,27 @@ class Servers:
         horizon_s = self.section.simulated_time
         return latency_of(self.served(self.section.requests_per_s, horizon_s, slower), horizon_s)
 
+    def usual_batch(self, rate_per_s: float) -> int:
+        """Requests that arrive for a server while it waits for a batch of as many and answers it."""
+        arriving = rate_per_s / self.count * (self.service.mean_s + self.section.max_wait)
+        enough = np.flatnonzero(np.arange(1, len(arriving) + 1) >= arriving)
+        return int(enough[0]) + 1 if len(enough) else len(arriving)
+
+    def curve_requests(self, load: float) -> int:
+        """Requests of a point of the curve, as many as it needs."""
+        batches = ceil(CURVE_BATCHES / (1.0 - WARM_UP)) * self.count
+        return max(CURVE_REQUESTS, batches * self.usual_batch(load * self.capacity_per_s))
+
     def curve(self) -> Iterator[dict[str, float]]:
-        """Latency and work at some fractions of the capacity."""
-        batches = CURVE_BATCHES * self.count * len(self.service.mean_s)
-        requests = min(max(CURVE_REQUESTS, batches), MOST_CURVE_REQUESTS)
+        """Latency and work at the fractions of the capacity that can be simulated."""
         for load in LOADS:
-            rate = load * self.capacity_per_s
+            requests, rate = self.curve_requests(load), load * self.capacity_per_s
+            if requests > MOST_CURVE_REQUESTS:
+                continue
             horizon_s = requests / rate
             served = self.served(rate, horizon_s)
             work = load_of(served, self.count, horizon_s)
-            of = {"busy": work.busy, "mean_batch": work.mean_batch, "waiting": work.waiting}
+            of = {"busy": work.busy, "mean_batch": work.mean_batch, "waiting": work.waiting, "simulated_s": horizon_s}
             yield {"load": load, "requests_per_s": rate, **latency_of(served, horizon_s).to_dict(), **of}
 
 
@@ -106,24 +119,33 @@ def serving_of(servers: Servers, curve: ServiceCurve, low: float, high: float) -
         "work": asdict(load_of(served, servers.count, horizon_s)),
         "sizes": [size.to_dict() for size in curve.sizes],
         "load": list(servers.curve()),
+        "load_left_out": [load for load in LOADS if servers.curve_requests(load) > MOST_CURVE_REQUESTS],
         "queue": {"time_s": times.tolist(), "waiting": waiting.tolist()},
     }
 
 
-def overload(servers: Servers, ranks_per_node: int, nodes: int) -> tuple[str, int]:
-    """Message of a rate that the servers cannot answer, and the number of nodes that would at `GOOD_LOAD`."""
+def enough_nodes(servers: Servers, ranks_per_node: int, nodes: int) -> int:
+    """Number of nodes, more than ``nodes``, whose servers answer the rate at `GOOD_LOAD`."""
+    needed = -(-servers.section.requests_per_s // (GOOD_LOAD * servers.capacity_per_s / servers.count))
+    return max(nodes + 1, int(-(-needed // ranks_per_node)))
+
+
+def overload(servers: Servers, more: Sequence[str]) -> str:
+    """Message of a rate that the servers cannot answer.
+
+    Args:
+        more: settings of a number of nodes whose servers can; empty: the cluster has no more.
+    """
     section, capacity = servers.section, servers.capacity_per_s
-    needed = -(-section.requests_per_s // (GOOD_LOAD * capacity / servers.count))
-    enough = max(nodes + 1, int(-(-needed // ranks_per_node)))
     time = format_quantity(float(servers.service.mean_s[-1]), "s")
-    message = (
+    requests = len(servers.service.mean_s)
+    return (
         f"workload.requests_per_s: {section.requests_per_s:,.10g} requests a second are "
         f"{100 * servers.utilisation:.0f} % of what {servers.count} server{'s' * (servers.count > 1)} can answer, and "
         f"their queue would grow without end; expected below {_rounded(capacity)} "
-        f"({len(servers.service.mean_s):,} requests a batch in {time}), e.g. {_rounded(GOOD_LOAD * capacity)} for "
-        f"{100 * GOOD_LOAD:.0f} %, or nodes={enough}"
+        f"({requests:,} request{'s' * (requests > 1)} a batch in {time}), e.g. {_rounded(GOOD_LOAD * capacity)} for "
+        f"{100 * GOOD_LOAD:.0f} %{', or ' * bool(more)}{' with '.join(more)}"
     )
-    return message, enough
 
 
 def _rounded(rate: float) -> str:

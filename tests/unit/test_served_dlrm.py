@@ -12,18 +12,20 @@ import pytest
 
 from inputs.errors import InfeasibleError
 from scenarios.engine_run import iteration_s
+from scenarios.inference.serving import LOADS, MOST_CURVE_REQUESTS, Servers
 from scenarios.prepare import prepare
 from scenarios.progress import Silent
-from scenarios.resolve import changed, load_scenario
+from scenarios.resolve import asked_again, changed, load_scenario
 from scenarios.runner import simulation_of
 from scenarios.summary import summary_of
 from simulator.engine import RunOptions, run
 from simulator.engine.oracle import run_oracle
 from simulator.lowering import lower
 from simulator.operators import HostWork
+from simulator.queueing.batching import ServiceTimes
 from workloads.dlrm.laws.index_laws import Indices, make_law
 from workloads.inference.settings import HOST_ROW_S, SSD_READ_S, SSD_ROW_S
-from workloads.inference.tiers import rows_of_batch, tiers_of
+from workloads.inference.tiers import BatchRows, rows_of_batch, tiers_of
 
 NAME = "hps_mlperf_dlrm_dcnv2"
 ZIPF = make_law(Indices(distribution="zipf", exponent=0.9))
@@ -97,12 +99,46 @@ def test_tiers_are_all_rows_and_grow_with_their_share():
 def test_a_batch_of_uniform_rows_has_the_binomial_spread():
     """N rows of which a part c is cached: n lookups touch N (1 - (1 - 1/N)^n), and a part 1 - c of them is missing."""
     rows, lookups, cached = 1_000, 300.0, 0.25
-    touched, host, ssd, variance, _ = tiers_of(make_law("uniform"), rows, lookups, 1, cached, 1.0).rows(lookups)
+    touched, host, ssd, variance, _, held = tiers_of(make_law("uniform"), rows, lookups, 1, cached, 1.0).rows(lookups)
     p = (1.0 - (1.0 - 1.0 / rows) ** lookups) * (1.0 - cached)
 
     assert touched == pytest.approx(rows * (1.0 - (1.0 - 1.0 / rows) ** lookups))
     assert (host, ssd) == (pytest.approx(rows * p, rel=1e-3), 0.0)
     assert variance == pytest.approx(rows * p * (1.0 - p), rel=1e-3)
+    assert held == pytest.approx(lookups * cached, rel=1e-3)
+
+
+def test_lookups_by_tier_are_those_of_batches_in_front_of_a_cache():
+    """Batches of 500 lookups: found as the batch comes, the first of a missing row, or another one of it."""
+    rows, size, batches = 2_000, 500, 120
+    drawn = ZIPF.popularity(rows, 500.0, 1).ranks(np.random.default_rng(0).random((batches, size))).tolist()
+    device, counted = Lru(rows // 5), {"held": 0, "missing": 0, "all": 0}
+    for batch in drawn[:20]:
+        for row in batch:
+            device.lacks(row)
+    for batch in drawn[20:]:
+        before = set(device.held)
+        found = [row in before for row in batch]
+        counted["held"] += sum(found)
+        counted["missing"] += len(set(batch) - before)
+        counted["all"] += size
+        for row in batch:
+            device.lacks(row)
+    table = tiers_of(ZIPF, rows, 500.0, 1, 0.2, 0.5).rows(500.0)
+    shares = BatchRows(np.array([500.0]), *table[:, np.newaxis]).shares()
+
+    assert shares["gpu_cache"] == pytest.approx(counted["held"] / counted["all"], rel=0.02)
+    assert shares["host_memory"] + shares["ssd"] == pytest.approx(counted["missing"] / counted["all"], rel=0.02)
+    assert sum(shares.values()) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(("cached", "in_host"), [(0.0, 0.0), (0.0, 1.0), (1.0, 0.0)])
+def test_without_a_cache_no_lookup_finds_its_row_there(cached, in_host):
+    table = tiers_of(ZIPF, 10_000, 1_000.0, 1, cached, in_host).rows(1_000.0)
+    shares = BatchRows(np.array([1_000.0]), *table[:, np.newaxis]).shares()
+
+    assert shares["gpu_cache"] == pytest.approx(cached)
+    assert shares["host_memory"] + shares["ssd"] == pytest.approx((1.0 - cached) * table[0] / 1_000.0)
 
 
 def test_the_hosts_threads_take_their_time_for_each_missing_row():
@@ -158,6 +194,79 @@ def test_memory_is_each_tiers_share_of_the_tables():
     assert use["ssd"]["weights"].tolist() == pytest.approx([whole / 8] * 8)
     assert use["ddr"]["weights"].tolist() == pytest.approx([0.5 * whole / 8] * 8)
     assert use["hbm"]["caches"][0] == pytest.approx(float(slots @ (tables.dim * tables.element_bytes + 24.0)))
+
+
+@pytest.mark.parametrize(("servers", "last"), [(8, 8), (9, 1), (11, 3), (16, 8)])
+def test_nodes_hold_their_rows_once_for_the_servers_that_they_have(servers, last):
+    workload = placed("workload.requests_per_s=1000").workload
+    of = replace(workload, settings=replace(workload.settings, servers=servers)).memory().tiers
+    whole = float(workload.tables.weight_bytes.sum())
+
+    for tier, share in (("ddr", 0.5), ("ssd", 1.0)):
+        rows = of[tier]["weights"]
+        assert rows[-1] == pytest.approx(share * whole / last)
+        assert rows.sum() == pytest.approx(share * whole * -(-servers // 8)), tier
+
+
+def test_a_full_batch_is_of_whole_requests():
+    """64 samples have room for one request of 40: what is refused and what the queue answers agree."""
+    big = (*SMALL, "workload.samples_per_request=40")
+    job = placed(*big).job
+    serving = job.timed_sections(1.0, 1.0)["serving"]
+    capacity = serving["capacity_requests_per_s"]
+
+    assert serving["sizes"][-1]["samples"] == 40
+    assert capacity == pytest.approx(1.0 / serving["sizes"][-1]["time_s"])
+    assert placed(*big, f"workload.requests_per_s={0.999 * capacity}")
+    with pytest.raises(InfeasibleError, match=r"1 request a batch"):
+        placed(*big, f"workload.requests_per_s={1.001 * capacity}")
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        ("workload.max_batch=null", "workload.global_batch_size=8192"),
+        ("workload.max_batch=512",),
+        ("world_size=8",),
+        ("workload.samples_per_request=600",),
+    ],
+)
+def test_the_remedy_of_an_overload_keeps_to_the_given_keys(given):
+    with pytest.raises(InfeasibleError) as refused:
+        placed(*given, "workload.requests_per_s=9000000")
+    (remedy,) = refused.value.remedies
+    before = served(*given, "workload.requests_per_s=9000000", "workload.simulated_time=1s")
+    for again in (changed(before, remedy), asked_again(before, remedy)):
+        assert again.local_batch_size == before.local_batch_size
+        assert again.world_size > before.world_size
+    assert prepare(asked_again(before, remedy), Silent())
+    assert " with ".join(remedy) in str(refused.value)
+
+
+def servers_of(count: int, most: int) -> Servers:
+    """Servers whose batches take 1 ms when full, and a fifth of it for one request."""
+    times = 1e-3 * (0.2 + 0.8 * np.arange(1, most + 1) / most)
+    section = served("workload.max_wait=0s").scenario.workload
+    return Servers(section, count, ServiceTimes(times, np.zeros(most)), 0)
+
+
+def test_the_curve_has_many_batches_at_every_load():
+    servers = servers_of(4, 8192)
+    rows = list(servers.curve())
+
+    assert [row["load"] for row in rows] == list(LOADS)
+    for row in rows:
+        batch_s = float(servers.service.mean_s[int(row["mean_batch"]) - 1])
+        assert 0.9 * row["simulated_s"] > 45 * batch_s, row["load"]
+
+
+def test_points_of_the_curve_that_need_too_many_requests_are_left_out():
+    servers = servers_of(64, 65_536)
+    fits = [servers.curve_requests(load) <= MOST_CURVE_REQUESTS for load in LOADS]
+
+    assert fits == sorted(fits, reverse=True)
+    assert fits[0]
+    assert not fits[-1]
 
 
 def test_a_rate_that_servers_cannot_answer_is_refused_with_one_that_they_can():

@@ -30,13 +30,13 @@ def memory_of_servers(tables: Tables, dense: DensePart, settings: InferenceSetti
     """
     weights = float(tables.weight_bytes.sum())
     forward = settings.most * settings.dlrm(settings.most).dense_bytes * float(_widest(dense, tables))
-    hbm = {
+    hbm: dict[str, float | FloatArray] = {
         "weights": float(dense.bytes),
         "activations": forward,
         "inputs in flight": BATCHES_ON_DEVICE * input_bytes,
         "framework reserve": settings.framework.reserve_bytes.value,
     }
-    ddr, ssd = dict[str, float](), dict[str, float]()
+    ddr, ssd = dict[str, float | FloatArray](), dict[str, float | FloatArray]()
     if settings.gpu_cache is None:
         hbm["weights"] += weights
     else:
@@ -45,13 +45,14 @@ def memory_of_servers(tables: Tables, dense: DensePart, settings: InferenceSetti
         looked_up = settings.most * float(tables.lookups_per_sample @ row_bytes)
         hbm["caches"] = float(slots @ (row_bytes + KEY_BYTES + SLOT_BYTES))
         hbm["communication buffers"] = looked_up if settings.gpu_cache < 1.0 else 0.0
-        ddr["weights"] = settings.host_memory * weights / settings.local_servers
+        beside = _servers_beside(settings)
+        ddr["weights"] = settings.host_memory * weights / beside
         ddr["inputs in flight"] = BATCHES_ON_DEVICE * input_bytes
         ddr["communication buffers"] = hbm["communication buffers"]
         if settings.host_memory < 1.0:
-            ddr["caches"] = WRITE_BUFFER_BYTES / settings.local_servers
-            ssd["weights"] = weights / settings.local_servers
-    found: dict[Tier, dict[str, float]] = {"hbm": hbm, "ddr": ddr, "ssd": ssd}
+            ddr["caches"] = WRITE_BUFFER_BYTES / beside
+            ssd["weights"] = weights / beside
+    found: dict[Tier, dict[str, float | FloatArray]] = {"hbm": hbm, "ddr": ddr, "ssd": ssd}
     return MemoryUse({tier: _on_all(items, settings.servers) for tier, items in found.items()})
 
 
@@ -62,5 +63,11 @@ def _widest(dense: DensePart, tables: Tables) -> int:
     return int(tables.pooled_dim.sum()) + max(layers, interaction)
 
 
-def _on_all(items: dict[str, float], servers: int) -> dict[str, FloatArray]:
-    return {name: np.full(servers, size) for name, size in items.items()}
+def _servers_beside(settings: InferenceSettings) -> FloatArray:
+    """Servers of each server's node, itself among them ``[P]``; the last node may have fewer than the others."""
+    node = np.arange(settings.servers) // settings.local_servers
+    return np.bincount(node)[node].astype(np.float64)
+
+
+def _on_all(items: dict[str, float | FloatArray], servers: int) -> dict[str, FloatArray]:
+    return {name: np.broadcast_to(size, servers).astype(np.float64) for name, size in items.items()}

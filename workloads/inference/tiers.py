@@ -42,13 +42,14 @@ class TableTiers:
     not_in_host: FloatArray
 
     def rows(self, lookups: float) -> FloatArray:
-        """Rows of a batch of so many lookups ``[5]``: see `BatchRows`."""
+        """Rows of a batch of so many lookups, and lookups that the cache serves ``[6]``: see `BatchRows`."""
         count = self.popularity.count
         touched = -np.expm1(lookups * np.log1p(-self.popularity.p))
         missing = touched * self.not_cached
         ssd = missing * self.not_in_host
         host = missing - ssd
-        sums = (touched, host, ssd, host * (1.0 - host), ssd * (1.0 - ssd))
+        held = lookups * self.popularity.p * (1.0 - self.not_cached)
+        sums = (touched, host, ssd, host * (1.0 - host), ssd * (1.0 - ssd), held)
         return np.array([float(count @ values) for values in sums])
 
 
@@ -62,6 +63,7 @@ class BatchRows:
         ssd: distinct rows that only SSDs have.
         host_variance: variance of ``host`` from batch to batch; rows are drawn independently.
         ssd_variance: the same for rows of SSDs.
+        held: lookups of rows that the cache has when the batch comes.
     """
 
     lookups: FloatArray
@@ -70,6 +72,7 @@ class BatchRows:
     ssd: FloatArray
     host_variance: FloatArray
     ssd_variance: FloatArray
+    held: FloatArray
 
     @property
     def missing(self) -> float:
@@ -77,9 +80,15 @@ class BatchRows:
         return float(self.host.sum() + self.ssd.sum())
 
     def shares(self) -> dict[str, float]:
-        """Fraction of lookups that each tier serves; a missing row is fetched once, for all its lookups."""
-        lookups, host, ssd = (float(values.sum()) for values in (self.lookups, self.host, self.ssd))
-        return {"gpu_cache": 1.0 - (host + ssd) / lookups, "host_memory": host / lookups, "ssd": ssd / lookups}
+        """Fraction of lookups that each tier serves.
+
+        A missing row is fetched once; its other lookups in the batch, ``repeated``, find it in the cache because of
+        that.
+        """
+        lookups = float(self.lookups.sum())
+        parts = {"gpu_cache": self.held, "host_memory": self.host, "ssd": self.ssd}
+        shares = {name: float(part.sum()) / lookups for name, part in parts.items()}
+        return {**shares, "repeated": max(0.0, 1.0 - sum(shares.values()))}
 
 
 def rows_of_batch(tables: Tables, settings: InferenceSettings, samples: int) -> BatchRows:
@@ -96,8 +105,7 @@ def rows_of_batch(tables: Tables, settings: InferenceSettings, samples: int) -> 
             for law, rows, each in zip(laws, tables.rows.tolist(), per_sample.tolist(), strict=True)
         ]
     )
-    distinct, host, ssd, host_variance, ssd_variance = found.T
-    return BatchRows(samples * per_sample, distinct, host, ssd, host_variance, ssd_variance)
+    return BatchRows(samples * per_sample, *found.T)
 
 
 @lru_cache(maxsize=16384)

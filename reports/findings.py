@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from reports.numbers import percent
 from scenarios.block_times import BlockTimes
 from scenarios.levers import Levers
 from scenarios.uncertainty.interval import Interval
@@ -176,7 +177,13 @@ def mean_shares(breakdown: Breakdown) -> dict[str, float]:
     return {part: float(getattr(breakdown, f"{part}_ps").mean()) / whole for part in PARTS}
 
 
-def hidden_share(breakdown: Breakdown) -> float:
-    """Share of all communication time that computation hides, over all ranks (1 when there is no communication)."""
+def hidden_in_words(breakdown: Breakdown) -> tuple[str, tuple[str, ...]]:
+    """A sentence on communication that is hidden, over all ranks, and its numbers; empty without communication.
+
+    Durations of collectives add up, so one that another one hides counts as well.
+    """
     total = int(breakdown.comm_ps.sum())
-    return 1.0 - int(breakdown.exposed_comm_ps.sum()) / total if total else 1.0
+    if not total:
+        return "", ()
+    share = 1.0 - int(breakdown.exposed_comm_ps.sum()) / total
+    return " Computation or other communication hides {} of all communication time.", (percent(share),)

@@ -19,7 +19,9 @@ def scenario_of_every_kind() -> type[Scenario]:
     """`Scenario` with the union of all families' sections, chosen by ``kind``, and of their precisions."""
     sections = [_type_of(family.scenario, "workload") for _, family in FAMILIES.items()]
     precisions = dict.fromkeys(_type_of(family.scenario, "precision") for _, family in FAMILIES.items())
-    steps: dict[str, Any] = {name: (kind | str | None, None) for name, kind in TRANSFORMATIONS.items()}
+    steps: dict[str, Any] = {
+        name: (kind | str | None, Field(None, description=kind.description)) for name, kind in TRANSFORMATIONS.items()
+    }
     step: type[Strict] = create_model("TransformStep", __base__=Strict, __doc__="One of the transformations.", **steps)
     transform = Scenario.model_fields["transform"]
     fields: dict[str, Any] = {

@@ -181,7 +181,8 @@ def _bound(probe: Probe, analysis: Analysis, progress: Progress) -> Bound:
         return probe.seconds(lowering, base_s)
 
     on_cpus = probe.prepared.resolved.cluster.node.gpu is None
-    absent = ("site",) if probe.prepared.machine.topology.site_of is None else ()
+    absent = ["site"] if probe.prepared.machine.topology.site_of is None else []
+    absent += [] if probe.prepared.memory.use.total("ssd").any() else ["SSD"]
     return find_bound(seconds, path_shares(analysis.critical_path), on_cpus=on_cpus, absent=absent)
 
 

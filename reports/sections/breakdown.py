@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from reports.columns import encode_integers
-from reports.findings import RunTimes, hidden_share
+from reports.findings import RunTimes, hidden_in_words
 from reports.markup import Cell, PageSection, TableRow, number, strong, table
 from reports.numbers import PS_PER_NS, percent, picoseconds
 from simulator.analysis.breakdown import PARTS, TOTALS, Breakdown
@@ -37,16 +37,14 @@ _RANKS = """<div class="card"><div class="controls"><h3 style="margin:0">All {co
 
 def breakdown_section(findings: RunTimes) -> PageSection:
     """Bars of mean, slowest, fastest and median rank, the distribution, and a table over all ranks."""
-    breakdown = findings.training
+    hidden, numbers = hidden_in_words(findings.training)
     count = len(findings.breakdown.ranks)
     return PageSection(
         anchor="breakdown",
         title="Where the time goes",
         short="Breakdown",
         lede=strong(
-            "compute + exposed communication + exposed copy + idle = the iteration, on every rank. Computation hides "
-            "{} of all communication time.",
-            percent(hidden_share(breakdown)),
+            f"compute + exposed communication + exposed copy + idle = the iteration, on every rank.{hidden}", *numbers
         ),
         body="".join([_PARTS, _distribution(findings) if count > 1 else "", _table(findings), _roles(findings)]),
         payload={"breakdown": _bars(findings), "ranks": _columns(findings.breakdown)},

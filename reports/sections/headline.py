@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 
 from inputs.quantities import format_quantity
-from reports.findings import RunFindings, hidden_share, mean_shares
+from reports.findings import RunFindings, hidden_in_words, mean_shares
 from reports.interval_words import given_in_words, time_span, widest_in_words
 from reports.markup import Markup, options_marked, strong, terms, tile
 from reports.numbers import counted, memory_named, percent, picoseconds, rate_in_words, seconds, singular, usd
@@ -66,10 +66,11 @@ def where_it_goes(breakdown: Breakdown, ranks: str = "ranks", *, on_cpus: bool =
     parts = sorted(mean_shares(breakdown).items(), key=lambda part: -part[1])
     present = [(name, share) for name, share in parts if share >= _NEGLIGIBLE]
     words = ", ".join(f"{{}} {in_words[name]}" for name, _ in present)
+    hidden, numbers = hidden_in_words(breakdown)
     return strong(
-        f"The iteration of the mean {singular(ranks)} is {words}. Computation hides {{}} of all communication time.",
+        f"The iteration of the mean {singular(ranks)} is {words}.{hidden}",
         *(percent(share) for _, share in present),
-        percent(hidden_share(breakdown)),
+        *numbers,
     )
 
 

@@ -24,6 +24,7 @@ SINGLE_CLASSES: Mapping[str, str] = {
     "site": "links between sites 10 % faster",
     "messages": "starts, hops and posts of messages 10 % faster",
     "PCIe/DDR": "PCIe and DDR 10 % faster",
+    "SSD": "SSDs 10 % faster",
     "host": "the host 10 % faster",
     "input": "the input pipeline 10 % faster",
     "imbalance": "every rank's load 10 % closer to the mean",
@@ -56,10 +57,11 @@ JOINT_CLASSES: Mapping[str, JointClass] = {
         ("NIC", "NVLink", "spine", "site", "messages", "PCIe/DDR"), "comm",
     ),
     "compute": JointClass(
-        "Computation bounds", "all kernels 10 % faster", ("compute",), ("GEMM", "HBM", "PCIe/DDR"), "compute"
+        "Computation bounds", "all kernels 10 % faster", ("compute",), ("GEMM", "HBM", "PCIe/DDR", "SSD"), "compute"
     ),
     "memory": JointClass(
-        "Memory bandwidth bounds", "HBM, PCIe and DDR 10 % faster", ("HBM", "PCIe/DDR"), ("HBM", "PCIe/DDR")
+        "Memory bandwidth bounds", "HBM, DDR, PCIe and SSDs 10 % faster",
+        ("HBM", "PCIe/DDR", "SSD"), ("HBM", "PCIe/DDR", "SSD"),
     ),
     "host": JointClass("The host, which launches kernels, bounds", "the host 10 % faster", ("host",), (), "host"),
     "input": JointClass("The input pipeline bounds", "the input pipeline 10 % faster", ("input",), (), "input"),

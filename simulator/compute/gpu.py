@@ -80,6 +80,7 @@ class GpuModel:
         gemm_speed: multiplies the rates of GEMM tiles (1; 1.1 for 10 % better).
         memory_speed: multiplies the HBM rates.
         pcie_speed: multiplies the PCIe rate.
+        ssd_speed: multiplies the rates of SSDs.
         host_speed: divides host times.
         kernel_starts: multiplies the starts of kernels other than GEMMs (1; 0: kernels start at once).
     """
@@ -90,6 +91,7 @@ class GpuModel:
     gemm_speed: float = 1.0
     memory_speed: float = 1.0
     pcie_speed: float = 1.0
+    ssd_speed: float = 1.0
     host_speed: float = 1.0
     kernel_starts: float = 1.0
 
@@ -117,12 +119,13 @@ class GpuModel:
         return None
 
     def improved(self, speed: Mapping[str, float]) -> GpuModel:
-        """The same machine with some of ``GEMM``, ``HBM``, ``PCIe/DDR``, ``host`` faster by the given factors."""
+        """The same machine with ``GEMM``, ``HBM``, ``PCIe/DDR``, ``SSD`` or ``host`` faster by the given factors."""
         return replace(
             self,
             gemm_speed=speed.get("GEMM", 1.0),
             memory_speed=speed.get("HBM", 1.0),
             pcie_speed=speed.get("PCIe/DDR", 1.0),
+            ssd_speed=speed.get("SSD", 1.0),
             host_speed=speed.get("host", 1.0),
         )
 
@@ -171,7 +174,7 @@ class GpuModel:
         alone_s = (
             traffic.ssd_read_bytes / ssd.read_bytes_per_s.value + traffic.ssd_write_bytes / ssd.write_bytes_per_s.value
         )
-        return alone_s / self.pcie_speed
+        return alone_s / self.ssd_speed
 
     def host_s(self, traffic: HostTraffic | None) -> Amount:
         """Seconds that a kernel spends on rows that are not in device memory."""

@@ -31,7 +31,7 @@ class ComputeModel(Protocol):
         ...
 
     def improved(self, speed: Mapping[str, float]) -> ComputeModel:
-        """The same machine with some of ``GEMM``, ``HBM``, ``PCIe/DDR``, ``host`` faster by the given factors."""
+        """The same machine with ``GEMM``, ``HBM``, ``PCIe/DDR``, ``SSD`` or ``host`` faster by the given factors."""
         ...
 
     def without_starts(self) -> ComputeModel:

@@ -14,7 +14,7 @@ from simulator.network.model import CollectiveModel
 from simulator.network.topology import Placement, Topology
 
 BOUND_CLASSES: tuple[str, ...] = (
-    "GEMM", "HBM", "NVLink", "NIC", "spine", "site", "messages", "PCIe/DDR", "host", "input", "imbalance",
+    "GEMM", "HBM", "NVLink", "NIC", "spine", "site", "messages", "PCIe/DDR", "SSD", "host", "input", "imbalance",
 )  # fmt: skip
 """Resource classes that can bound an iteration."""
 
@@ -23,7 +23,7 @@ WHOLE_CLASSES: tuple[str, ...] = ("communication", "compute")
 
 LINK_CLASSES: dict[str, tuple[ResourceClass, ...]] = {
     "NVLink": ("nvlink",), "NIC": ("nic",), "spine": ("spine", "torus"), "site": ("site",),
-    "PCIe/DDR": ("pcie", "switch", "socket", "ddr", "ssd"),
+    "PCIe/DDR": ("pcie", "switch", "socket", "ddr"), "SSD": ("ssd",),
 }  # fmt: skip
 """Links of each class of the bound."""
 
@@ -41,8 +41,8 @@ class Machine:
         """The machine with classes of `BOUND_CLASSES` faster by the given factors.
 
         GEMM: arithmetic rate. HBM: memory rates of all kernels. NVLink, NIC, spine (links of a torus too), site
-        (links between sites), PCIe/DDR (other links inside a node, and host memory): bandwidth of that class; the time
-        of a hop does not change.
+        (links between sites), PCIe/DDR (other links inside a node, and host memory), SSD: bandwidth of that class; the
+        time of a hop does not change.
         messages: starts, hops and posts of collectives. host: host work, and waits of devices for launches. The others
         are no part of a machine: see `simulator.lowering.lower`.
 

@@ -104,7 +104,7 @@ def test_every_class_is_run_once():
     find_bound(lambda improve: asked.append(dict(improve)) or 1.0)
     assert asked[0] == {}
     assert len(asked) == len({tuple(improve) for improve in asked}) == 1 + len(SINGLE_CLASSES) + 3
-    assert {"HBM": 1.1, "PCIe/DDR": 1.1} in asked
+    assert {"HBM": 1.1, "PCIe/DDR": 1.1, "SSD": 1.1} in asked
 
 
 def test_cpus_launch_no_kernels():

@@ -16,6 +16,7 @@ from simulator.operators import (
     EmbeddingLookup,
     EmbeddingUpdate,
     Gemm,
+    HostTraffic,
     HostWork,
     Interaction,
     Marker,
@@ -137,8 +138,19 @@ def test_improving_a_class_shortens_what_it_bounds_and_nothing_else(a100, improv
     fixed = 0.0 if isinstance(operator, HostWork | EmbeddingLookup) else start
     faster = a100.improved({improved: 1.1}).duration_s(operator)
     assert faster - fixed == pytest.approx((before - fixed) / 1.1), "all but the start of a kernel"
-    others = dict.fromkeys({"GEMM", "HBM", "PCIe/DDR", "host"} - {improved}, 1.1)
+    others = dict.fromkeys({"GEMM", "HBM", "PCIe/DDR", "SSD", "host"} - {improved}, 1.1)
     assert a100.improved(others).duration_s(operator) == before
+
+
+def test_ssds_are_a_class_of_their_own():
+    node = load_cluster("dgx_a100_80").node
+    a100 = GpuModel(node.gpu, node, launch_s=5e-6)
+    traffic = HostTraffic(read_bytes=1e9, write_bytes=0.0, ssd_read_bytes=1e9, ssd_write_bytes=0.0)
+    alone_s = a100.ssd_s(traffic)
+    assert alone_s > 0.0
+    assert a100.improved({"SSD": 1.1}).ssd_s(traffic) == pytest.approx(alone_s / 1.1)
+    assert a100.improved({"PCIe/DDR": 1.1}).ssd_s(traffic) == alone_s
+    assert a100.improved({"SSD": 1.1}).pcie_s(traffic) == a100.pcie_s(traffic)
 
 
 def test_a_precision_the_gpu_lacks_is_refused_and_tf32_falls_back_to_fp32():

@@ -187,7 +187,7 @@ def everything():
     ("name", "changed"),
     [
         ("GEMM", {0}), ("HBM", {1}), ("NVLink", {3}), ("NIC", {2}), ("spine", set()), ("messages", {2, 3}),
-        ("PCIe/DDR", {4}), ("host", {5, 6}), ("input", {6}), ("imbalance", {1, 2}),
+        ("PCIe/DDR", {4}), ("SSD", set()), ("site", set()), ("host", {5, 6}), ("input", {6}), ("imbalance", {1, 2}),
     ],
 )  # fmt: skip
 def test_improving_a_class_changes_what_it_acts_on(zionex, name, changed):

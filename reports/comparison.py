@@ -12,6 +12,8 @@ from reports.numbers import percent, seconds
 from reports.text_table import TextTable
 
 PARTS = ("compute", "exposed_comm", "exposed_copy", "idle")
+LATENCIES = {"p50_s": "latency, p50", "p99_s": "latency, p99"}
+"""Percentiles of the latency of requests by key, and their names."""
 
 
 class StepParts(msgspec.Struct):
@@ -52,6 +54,19 @@ class CollectiveTime(msgspec.Struct):
     duration_s: Mean
 
 
+class AnswerTimes(msgspec.Struct):
+    """Percentiles of the latency of requests, seconds."""
+
+    p50_s: float
+    p99_s: float
+
+
+class AnsweredRequests(msgspec.Struct):
+    """Answered requests."""
+
+    latency: AnswerTimes
+
+
 class Summary(msgspec.Struct):
     """The part of a ``summary.json`` that is compared."""
 
@@ -60,6 +75,7 @@ class Summary(msgspec.Struct):
     breakdown: MeanParts = msgspec.field(default_factory=MeanParts)
     operators: list[OperatorTime] = []
     collectives: list[CollectiveTime] = []
+    serving: AnsweredRequests | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +93,9 @@ class Difference:
 
 
 def differences(first: Mapping[str, Any], second: Mapping[str, Any]) -> tuple[Difference, ...]:
-    """The iteration, its parts, then collectives and kernels by descending change; unknown changes come last.
+    """The iteration, its parts, latencies of requests, then collectives and kernels by descending change.
+
+    Unknown changes come last.
 
     Args:
         first: a ``summary.json`` of ``run`` or ``import``; ``operators_are_all`` is set if its list of operators is
@@ -91,6 +109,10 @@ def _parts(first: Mapping[str, Any], second: Mapping[str, Any]) -> Iterator[Diff
     yield Difference("iteration", first.get("iteration_time_s"), second.get("iteration_time_s"))
     for part in PARTS:
         yield Difference(part, _part(first, part), _part(second, part))
+    for key, name in LATENCIES.items():
+        one, two = ((summary.get("serving") or {}).get("latency", {}).get(key) for summary in (first, second))
+        if one is not None or two is not None:
+            yield Difference(name, one, two)
 
 
 def _part(summary: Mapping[str, Any], part: str) -> float | None:

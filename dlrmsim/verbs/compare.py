@@ -20,7 +20,8 @@ class CompareResult:
     """Two runs or traces.
 
     Attributes:
-        differences: iteration, its parts, then collectives and kernels, the largest change first.
+        differences: iteration, its parts, latencies of requests, then collectives and kernels, the largest change
+            first.
     """
 
     differences: tuple[Difference, ...]

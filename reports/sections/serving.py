@@ -70,7 +70,7 @@ def _load_row(row: Mapping[str, float]) -> TableRow:
             number(rate_in_words(row["requests_per_s"])[0] + _prefix(row["requests_per_s"]), row["requests_per_s"]),
             *(number(seconds(time), time) for time in times),
             number(percent(row["busy"]), row["busy"], share=100.0 * row["busy"]),
-            *(number(f"{row[key]:,.4g}", row[key]) for key in ("mean_batch", "waiting")),
+            *(number(f"{row[key]:,.{0 if row[key] >= 1e3 else 1}f}", row[key]) for key in ("mean_batch", "waiting")),
         )
     )
 

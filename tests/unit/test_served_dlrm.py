@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from inputs.errors import InfeasibleError
+from reports.comparison import differences
 from scenarios.engine_run import iteration_s
 from scenarios.inference.serving import LOADS, MOST_CURVE_REQUESTS, Servers
 from scenarios.prepare import prepare
@@ -208,8 +209,9 @@ def test_nodes_hold_their_rows_once_for_the_servers_that_they_have(servers, last
         assert rows.sum() == pytest.approx(share * whole * -(-servers // 8)), tier
 
 
-def test_a_full_batch_is_of_whole_requests():
-    """64 samples have room for one request of 40: what is refused and what the queue answers agree."""
+def test_a_full_batch_is_of_whole_requests(monkeypatch):
+    """64 samples have room for one request of 40: the refusal and the queue agree on the capacity."""
+    monkeypatch.setattr("scenarios.inference.serving.LOADS", (0.5,))
     big = (*SMALL, "workload.samples_per_request=40")
     job = placed(*big).job
     serving = job.timed_sections(1.0, 1.0)["serving"]
@@ -228,7 +230,6 @@ def test_a_full_batch_is_of_whole_requests():
         ("workload.max_batch=null", "workload.global_batch_size=8192"),
         ("workload.max_batch=512",),
         ("world_size=8",),
-        ("workload.samples_per_request=600",),
     ],
 )
 def test_the_remedy_of_an_overload_keeps_to_the_given_keys(given):
@@ -292,6 +293,16 @@ def test_the_section_of_requests_adds_up():
         assert all(after > 0.98 * before for before, after in pairwise(rising)), key
     assert serving["work"]["answered_per_s"] == pytest.approx(1000.0, rel=0.1)
     assert serving["latency"] == serving["latency_p10"] == serving["latency_p90"], "there is no interval"
+
+
+def test_two_runs_are_compared_by_latency():
+    slow, fast = ({"iteration_time_s": 1.0, "serving": {"latency": {"p50_s": p50_s, "p99_s": 2 * p50_s}}}
+                  for p50_s in (3e-3, 2e-3))  # fmt: skip
+    changes = {row.name: row.change_s for row in differences(slow, fast)}
+    trained = [row.name for row in differences({"iteration_time_s": 1.0}, {"iteration_time_s": 1.0, "serving": None})]
+
+    assert [changes["latency, p50"], changes["latency, p99"]] == pytest.approx([-1e-3, -2e-3])
+    assert not any(name.startswith("latency") for name in trained)
 
 
 def test_slower_batches_answer_later_and_too_slow_ones_without_bound():

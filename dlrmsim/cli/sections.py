@@ -47,6 +47,10 @@ def transformer_rows(found: Mapping[str, Any]) -> Iterator[Row]:
         groups = " x ".join(f"{of[name]} {name}" for name in ("data", "tensor", "context", "pipeline") if of[name] > 1)
         flops = f"{of['model_flops_per_token'] / 1e9:.3g} GFLOP a token"
         yield ("parameters", f"{of['parameters'] / 1e9:.2f} billion", f"{groups or 'one rank'}; {flops}")
+    if "site_order" in found:
+        yield ("sites", f"{len(found['site_order'])}", " > ".join(found["site_order"]))
+    if "compression" in found:
+        yield ("compression", "", found["compression"])
 
 
 def server_rows(found: Mapping[str, Any]) -> Iterator[Row]:

@@ -56,7 +56,9 @@ def remedies(resolved: ConvnetResolved) -> list[FittingSettings]:
     ]
     if not any(cut):
         cut = [_first(resolved, _more_ranks(resolved))]
-    return [remedy for remedy in (_first(resolved, _blocks(resolved)), *cut) if remedy is not None]
+    found = [remedy for remedy in (_first(resolved, _blocks(resolved)), *cut) if remedy is not None]
+    fewer = None if found else _first(resolved, _fewer_images(resolved))
+    return found if fewer is None else [fewer]
 
 
 def _first(resolved: ConvnetResolved, attempts: Iterable[Attempt]) -> FittingSettings | None:
@@ -104,6 +106,15 @@ def _smaller_batch(resolved: ConvnetResolved, counts: Iterable[int]) -> Iterator
     for count in counts:
         batch = resolved.global_batch_size * own // count
         yield _cut(resolved, count, batch), f"{batch:,} images"
+
+
+def _fewer_images(resolved: ConvnetResolved) -> Iterator[Attempt]:
+    """The job as it is with half of the images, a quarter..."""
+    batch = resolved.global_batch_size // 2
+    while batch >= resolved.world_size:
+        images = f"{key_text(PER_RANK)}={batch // resolved.world_size}"
+        yield (images if _given(resolved, PER_RANK) else f"{key_text(BATCH)}={batch}",), f"{batch:,} images"
+        batch //= 2
 
 
 def _more_ranks(resolved: ConvnetResolved) -> Iterator[Attempt]:

@@ -55,6 +55,7 @@ class PlacedTransformer:
         settings = self.workload.settings
         sizes, model = settings.sizes, settings.model
         return {
+            **_messages(self.resolved),
             "parallelism": {
                 "parameters": model.counts.all,
                 "model_flops_per_token": model.model_flops_per_token(settings.sequence),
@@ -65,7 +66,7 @@ class PlacedTransformer:
                 "virtual_stages": sizes.virtual_stages,
                 "sharding": sizes.sharding,
                 "micro_batches": settings.microbatches,
-            }
+            },
         }
 
     def summary_sections(self) -> Mapping[str, Any]:
@@ -192,13 +193,16 @@ class TransformerFamily:
         sizes = settings.sizes
         names = {"data": sizes.data, "tensor": sizes.tensor, "context": sizes.context, "pipeline": sizes.pipeline}
         groups = " x ".join(f"{size} {name}" for name, size in names.items() if size > 1) or "one rank"
+        messages = _messages(resolved)
         return {
             "Parameters": f"{settings.model.counts.all / 1e9:.2f} billion",
             "Groups": groups,
             "Sharding": sizes.sharding,
             "Micro-batches": f"{settings.microbatches} of {settings.micro_batch} x {settings.sequence} tokens",
             "Arithmetic": settings.precision,
-        } | ({"Sites": " > ".join(resolved.site_order)} if resolved.site_order else {})
+            **({"Sites": " > ".join(messages["site_order"])} if "site_order" in messages else {}),
+            **({"Compression": messages["compression"]} if "compression" in messages else {}),
+        }
 
     def place(self, resolved: TransformerResolved, machine: Machine, progress: Progress) -> PlacedTransformer:
         """The workload; nothing is placed.
@@ -225,3 +229,16 @@ def workload_of(resolved: TransformerResolved, machine: Machine) -> TransformerW
 
 
 FAMILIES.add("transformer", TransformerFamily(), "transformers with data, tensor, pipeline and context parallelism")
+
+
+def _messages(resolved: TransformerResolved) -> dict[str, Any]:
+    """Order of the sites, and compression of messages between stages in words, each where there is one."""
+    found: dict[str, Any] = {}
+    if resolved.site_order:
+        found["site_order"] = list(resolved.site_order)
+    choice = resolved.scenario.workload.compression
+    if choice is not None:
+        ways = {"activations": choice.activations, "gradients": choice.gradients}
+        each = ", ".join(f"{name} {of.format} {of.ratio:g}" for name, of in ways.items() if of is not None)
+        found["compression"] = f"{each or 'none'}; {choice.ratios} ratios, {choice.where.replace('_', ' ')}"
+    return found

@@ -69,10 +69,10 @@ class BestFirst(Generic[ChoiceT, LookedT]):
     Attributes:
         own: choice of the scenario, which is looked at first.
         simulated: choices that were run.
-        refused: choices that do not fit and would else be run.
+        refused: choices that do not fit, with the least memory that each can have, and would else be run.
         slower: number of choices that cannot be faster than the fastest one.
         left: number of choices that could be, and were not simulated.
-        count: number of choices of the space.
+        count: number of choices: of the space, the scenario's own, and `add`; the sum of the four above.
     """
 
     space: SearchSpace[ChoiceT, LookedT]
@@ -102,41 +102,53 @@ class BestFirst(Generic[ChoiceT, LookedT]):
             most: choices that are simulated at most.
             further: whether to go on, up to ``most``, with choices that cannot be the fastest.
         """
-        self._take(self.space.looked_at(self.own, own=True), simulate)
-        for found in self.in_order():
-            self._take(found, simulate)
-            if len(self.simulated) >= most or not (further or self._next_s < self.best_s):
-                break
+        self._take(*self._start(), simulate)
+        while self._queue and len(self.simulated) < most and (further or self._queue[0][0] < self.best_s):
+            self._take(*self._next(), simulate)
         self.slower = sum(least_s >= self.best_s for least_s, *_ in self._queue)
         self.left = len(self._queue) - self.slower
 
-    @property
-    def _next_s(self) -> float:
-        """Least time of the next choice."""
-        return self._queue[0][0] if self._queue else np.inf
-
     def in_order(self) -> Iterator[LookedT]:
         """Choices beside the scenario's own by their least times; one that does not fit comes again, see above."""
-        space = self.space
-        self._queue = [(space.least_s(choice), number, choice) for number, choice in enumerate(space.choices())]
-        self.count = len(self._queue)
-        heapify(self._queue)
+        self._start()
         while self._queue:
-            _, number, choice = heappop(self._queue)
-            found = space.looked_at(choice)
-            again = None if found.fits else space.again(choice)
-            if again is not None:
-                heappush(self._queue, (space.least_s(again), number, again))
-            if choice != self.own:
-                yield found
+            yield self._next()[0]
 
     def add(self, choice: ChoiceT, simulate: Callable[[LookedT], LookedT]) -> None:
         """Look at a further choice, and simulate it where it fits."""
-        self._take(self.space.looked_at(choice), simulate)
+        self.count += 1
+        self._take(self.space.looked_at(choice), False, simulate)
 
-    def _take(self, found: LookedT, simulate: Callable[[LookedT], LookedT]) -> None:
-        """Simulate a choice, or note that it does not fit."""
+    def _start(self) -> tuple[LookedT, bool]:
+        """Queue all choices but the scenario's own, which is looked at; and whether that one comes again."""
+        space = self.space
+        others = [choice for choice in space.choices() if choice != self.own]
+        self._queue = [(space.least_s(choice), number, choice) for number, choice in enumerate(others)]
+        heapify(self._queue)
+        self.count = len(others) + 1
+        found = space.looked_at(self.own, own=True)
+        return found, self._comes_again(found, self.own, len(others))
+
+    def _next(self) -> tuple[LookedT, bool]:
+        """Look at the choice with the shortest least time; and whether it comes again."""
+        _, number, choice = heappop(self._queue)
+        found = self.space.looked_at(choice)
+        return found, self._comes_again(found, choice, number)
+
+    def _comes_again(self, found: LookedT, choice: ChoiceT, number: int) -> bool:
+        """Whether a choice that does not fit is queued with less memory, or is then the scenario's own."""
+        again = None if found.fits else self.space.again(choice)
+        if again is None:
+            return False
+        if again == self.own:
+            self.count -= 1
+        else:
+            heappush(self._queue, (self.space.least_s(again), number, again))
+        return True
+
+    def _take(self, found: LookedT, again: bool, simulate: Callable[[LookedT], LookedT]) -> None:
+        """Simulate a choice, or note that it does not fit and does not come again."""
         if found.fits:
             self.simulated.append(simulate(found))
-        else:
+        elif not again:
             self.refused.append(found)

@@ -267,8 +267,6 @@ class StrategySearch(Generic[ChoiceT]):
         return replace(found, **self.space.results(found, inf if found.own else search.best_s))
 
     def _nothing_fits(self, refused: Sequence[StrategyFound]) -> str:
-        if not refused:
-            return f"{self.resolved.name} has no strategies"
         nearest = refused[0]
         words = f"{nearest.in_words()}\n  {nearest.refusal}"
         return f"{self.resolved.name} fits under none of its strategies; the nearest: {words}"

@@ -60,7 +60,7 @@ def extent(study: TransformerPlanStudy) -> str:
     found = [
         f"{study.count:,} divisions",
         f"{len(study.simulated)} simulated (at most {study.most})",
-        f"{len(study.refused):,} without room, recomputations counted apart",
+        f"{len(study.refused):,} without room",
         f"{study.slower:,} cannot be faster: their kernels and exchanges alone take longer",
     ]
     if study.left:

@@ -10,6 +10,8 @@ from scenarios.dlrm.schedule import check_overlap, with_framework_defaults, with
 from scenarios.dlrm.section import DlrmScenario, DlrmSection, Sharding
 from scenarios.family import Asked, Filled
 from scenarios.shared_keys import beside, plain
+from scenarios.types import Placement
+from workloads.dlrm.model.choices import DenseStrategies
 from workloads.dlrm.model.model import DlrmModel, with_law
 from workloads.dlrm.sharding import PlanFile
 from workloads.graded import Graded
@@ -19,6 +21,7 @@ DEFAULT_PLANNER = "greedy"
 PLAN: KeyPath = ("workload", "sharding", "plan")
 PLANNER: KeyPath = ("workload", "sharding", "planner")
 DENSE: KeyPath = ("workload", "dense")
+PLACEMENT: KeyPath = ("placement",)
 UPDATE: KeyPath = ("workload", "embedding_update")
 
 
@@ -28,7 +31,7 @@ def fill(asked: Asked[DlrmModel, DlrmScenario]) -> Filled[DlrmModel]:
     model = _with_laws(document, asked.scenario, asked.model)
     check_overlap(document, chosen)
     _check_update(document, chosen, asked.cluster)
-    _check_dense(document, chosen, asked.cluster, framework)
+    _check_dense(asked)
     sharding, place = _read_sharding(document, asked.scenario, framework)
     section = with_framework_hybrid(chosen, framework, model, asked.world_size)
     section = with_framework_defaults(section, framework).model_copy(
@@ -56,22 +59,38 @@ def _check_update(document: Document, chosen: DlrmSection, cluster: Cluster) -> 
     )
 
 
-def _check_dense(document: Document, chosen: DlrmSection, cluster: Cluster, framework: Framework) -> None:
-    """Refuse divided dense layers where no generator records them: on CPUs, and on the first rank only.
+def why_undivided(
+    dense: DenseStrategies, cluster: Cluster, framework: Framework, placement: Placement, world_size: int
+) -> tuple[KeyPath, str] | None:
+    """Key and reason where no generator records these strategies of dense layers; None where one does."""
+    if dense.plain:
+        return None
+    if cluster.node.gpu is None:
+        return DENSE, "dense layers are divided among GPUs, and the cluster has CPUs"
+    if framework.bottom_on_first_rank:
+        return DENSE, f"{framework.name} computes the bottom MLP on the first rank"
+    local = min(cluster.node.ranks, world_size)
+    here = [strategies.on(local, world_size // local) for strategies in (dense.bottom, dense.top)]
+    if placement != "block" and any(strategies.node != strategies.between for strategies in here):
+        return PLACEMENT, "dense layers with a strategy within a node need consecutive ranks on each node"
+    return None
+
+
+def _check_dense(asked: Asked[DlrmModel, DlrmScenario]) -> None:
+    """Refuse divided dense layers where no generator records them.
 
     Raises:
         InputError: the scenario divides them.
     """
-    if chosen.dense is None or chosen.dense.plain:
+    dense, placement = asked.scenario.workload.dense or DenseStrategies(), asked.scenario.placement
+    found = why_undivided(dense, asked.cluster, asked.framework, placement, asked.world_size)
+    if found is None:
         return
-    why = None
-    if cluster.node.gpu is None:
-        why = "dense layers are divided among GPUs, and the cluster has CPUs"
-    elif framework.bottom_on_first_rank:
-        why = f"{framework.name} computes the bottom MLP on the first rank"
-    if why is not None:
-        given = " and ".join(strategies.in_words() for strategies in (chosen.dense.bottom, chosen.dense.top))
-        raise document.error(DENSE, why, given=given, expected="ddp on both levels, or no such key")
+    key, why = found
+    if key == PLACEMENT:
+        raise asked.document.error(key, why, given=placement, expected="block, or equal strategies on both levels")
+    given = " and ".join(strategies.in_words() for strategies in (dense.bottom, dense.top))
+    raise asked.document.error(key, why, given=given, expected="ddp on both levels, or no such key")
 
 
 def _with_laws(document: Document, scenario: DlrmScenario, model: DlrmModel) -> DlrmModel:

@@ -2,7 +2,7 @@
 
 Tables are sharded as a planner does it, among them the one that copies all of them; dense layers are data-parallel,
 FSDP or tensor-parallel within a node and between nodes. A planner's plan is made once, for the strategies that leave it
-most memory; where it does not fit beside others, it is made again for these.
+most memory; where it does not fit beside others, it is made again for these. The scenario's own has the plan of a run.
 """
 
 from __future__ import annotations
@@ -17,8 +17,10 @@ from scenarios.capacity import capacities_bytes
 from scenarios.dlrm.levers import PLANNERS_TRIED
 from scenarios.dlrm.placed import PlacedDlrm
 from scenarios.dlrm.plans import PlanningJob, plan_of
+from scenarios.dlrm.resolving import why_undivided
 from scenarios.dlrm.settings import settings_of
 from scenarios.dlrm.typed import DlrmResolved
+from scenarios.engine_run import variation_of
 from scenarios.prepare import Prepared
 from scenarios.strategies import StrategyFound, results_of
 from simulator.analysis import least_iteration_s
@@ -31,7 +33,7 @@ from workloads.dlrm.model.dense import dense_part
 from workloads.dlrm.sharding.plan import Plan
 from workloads.dlrm.sharding.plan_exchange import plan_to_dict
 from workloads.dlrm.sharding.plan_file import read_plan
-from workloads.graph.levels import LEVEL_STRATEGIES, LevelStrategies
+from workloads.graph.levels import LevelStrategies, all_levels
 
 OWN = "the scenario's"
 """Name of a plan that the scenario gives."""
@@ -43,13 +45,14 @@ class DlrmChoice:
 
     Attributes:
         tables: a planner, or `OWN`.
-        apart: whether the plan is made for these dense layers, not for those that leave most memory.
+        apart: whether the plan is made for these dense layers, not for those that leave most memory; choices that
+            differ in it are equal.
     """
 
     tables: str
     bottom: LevelStrategies
     top: LevelStrategies
-    apart: bool = False
+    apart: bool = field(default=False, compare=False)
 
     @property
     def dense(self) -> DenseStrategies:
@@ -80,13 +83,12 @@ class DlrmStrategies:
         chosen = resolved.scenario.workload
         dense = chosen.dense or DenseStrategies()
         planner = OWN if chosen.sharding.plan is not None else (chosen.sharding.planner or OWN)
-        self.own = DlrmChoice(planner, dense.bottom, dense.top)
+        self.own = DlrmChoice(planner, dense.bottom.on(*self._levels), dense.top.on(*self._levels), apart=True)
         self.capacity_bytes = float(capacities_bytes(resolved.cluster, resolved.world_size)["hbm"])
         self._job = PlanningJob.of(resolved)
         self._machine = self._job.machine
-        self._dense = [] if resolved.cluster.node.gpu is None else list(self._possible())
-        beside = {classes: self._beside_bytes(classes) for classes in self._dense}
-        self._roomiest = min(beside, key=lambda classes: beside[classes], default=(dense.bottom, dense.top))
+        self._dense = list(self._possible())
+        self._roomiest = min(self._dense, key=self._beside_bytes)
 
     def choices(self) -> Iterator[DlrmChoice]:
         """All strategies of the dense layers, with the tables of each planner."""
@@ -95,12 +97,12 @@ class DlrmStrategies:
             yield DlrmChoice(tables, bottom, top)
 
     def least_s(self, choice: DlrmChoice) -> float:
-        """Bound of the lowered task graph; 0 without a plan."""
+        """Bound of the lowered task graph; 0 without a plan, and where iterations vary."""
         plan = self._plan(choice)
         if isinstance(plan, str):
             return 0.0
         graph = self._workload(choice, plan).graph()
-        return least_iteration_s(lower(graph, self._machine).program)
+        return least_iteration_s(lower(graph, self._machine, variation=variation_of(self.resolved)).program)
 
     def looked_at(self, choice: DlrmChoice, *, own: bool = False) -> StrategyFound:
         """Strategies with their plan's memory."""
@@ -121,7 +123,7 @@ class DlrmStrategies:
 
     def again(self, choice: DlrmChoice) -> DlrmChoice | None:
         """The same with a plan for its own dense layers."""
-        if choice.apart or choice.tables == OWN:
+        if choice.apart or choice.tables == OWN or (choice.bottom, choice.top) == self._roomiest:
             return None
         again = replace(choice, apart=True)
         return None if isinstance(self._plan(again), str) else again
@@ -154,20 +156,32 @@ class DlrmStrategies:
         return _in_section(with_dense, {"sharding": sharding})
 
     def _possible(self) -> Iterator[Classes]:
-        """Strategies of the dense layers that divide every width; the others are noted as impossible."""
-        settings = settings_of(self.resolved)
-        both = settings.local_world_size > 1 and settings.nodes > 1
-        pairs = product(LEVEL_STRATEGIES, repeat=2) if both else ((name, name) for name in LEVEL_STRATEGIES)
-        levels = [LevelStrategies(node=node, between=between) for node, between in pairs]
-        part = dense_part(self.resolved.model, self._job.tables)
-        for bottom, top in product(levels, repeat=2):
-            try:
-                layer_parts(part, replace(settings, dense=DenseStrategies(bottom=bottom, top=top)))
-            except InputError as error:
-                words = self.words(DlrmChoice("any", bottom, top))
-                self.impossible.append(StrategyFound(words, why=error.message))
-            else:
+        """Strategies of the dense layers that machine and model allow; the others are noted as impossible."""
+        for bottom, top in product(all_levels(*self._levels), repeat=2):
+            why = self._why_impossible(DenseStrategies(bottom=bottom, top=top))
+            if why is None:
                 yield bottom, top
+            else:
+                self.impossible.append(StrategyFound(self.words(DlrmChoice("any", bottom, top)), why=why))
+
+    def _why_impossible(self, dense: DenseStrategies) -> str | None:
+        """Reason why dense layers cannot have these strategies."""
+        resolved = self.resolved
+        placement = resolved.scenario.placement
+        refused = why_undivided(dense, resolved.cluster, resolved.framework, placement, resolved.world_size)
+        if refused is not None:
+            return refused[1]
+        try:
+            layer_parts(dense_part(resolved.model, self._job.tables), replace(self._job.settings, dense=dense))
+        except InputError as error:
+            return error.message
+        return None
+
+    @property
+    def _levels(self) -> tuple[int, int]:
+        """Ranks of a node, and nodes."""
+        local = min(self.resolved.cluster.node.ranks, self.resolved.world_size)
+        return local, self.resolved.world_size // local
 
     def _beside_bytes(self, classes: Classes) -> float:
         """Device memory that is not for tables."""

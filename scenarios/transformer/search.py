@@ -112,7 +112,12 @@ class DivisionSpace:
             yield Division(settings, self._best_order(settings)[0])
 
     def least_s(self, choice: Division) -> float:
-        """Seconds of its kernels (`scenarios.transformer.least_time`), or of its messages in the best order."""
+        """Seconds of its kernels (`scenarios.transformer.least_time`), or of its messages in the best order.
+
+        It is 0 where iterations vary.
+        """
+        if self.resolved.scenario.variation.varies:
+            return 0.0
         return max(self._least(choice.settings), self._best_order(choice.settings)[1])
 
     def again(self, choice: Division) -> Division | None:

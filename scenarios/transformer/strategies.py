@@ -19,7 +19,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import product
 from typing import Any
 
 from inputs.errors import InputError
@@ -35,7 +34,7 @@ from scenarios.transformer.search import memory_of, settings_in_words
 from scenarios.transformer.typed import TransformerResolved, with_changes
 from scenarios.types import Placement
 from workloads.graph.divisors import divisors
-from workloads.graph.levels import LEVEL_STRATEGIES, LevelStrategies
+from workloads.graph.levels import LevelStrategies, all_levels
 from workloads.transformer.settings import ParallelSizes, TransformerSettings
 
 
@@ -63,7 +62,9 @@ class TransformerStrategies:
         resolved = self.resolved
         placement = resolved.scenario.placement
         settings = settings_of_resolved(resolved)
-        layers = next((layers for layers in self._levels() if self._same(layers, settings, placement)), None)
+        layers = next(
+            (layers for layers in all_levels(*self._level_sizes) if self._same(layers, settings, placement)), None
+        )
         if layers is not None:
             settings = replace(settings, sizes=self._sizes(layers)[0])
         self.own = TransformerChoice(layers, settings, placement)
@@ -78,7 +79,7 @@ class TransformerStrategies:
         """The choices; strategies that model or batch do not allow are noted as impossible."""
         settings = self.own.settings
         sequences = sequences_of(settings)
-        for layers in self._levels():
+        for layers in all_levels(*self._level_sizes):
             sizes, placement = self._sizes(layers)
             if sequences % sizes.data:
                 why = f"{sequences} sequences are not whole for {sizes.data} groups of ranks"
@@ -96,7 +97,9 @@ class TransformerStrategies:
                 yield TransformerChoice(layers, found, placement)
 
     def least_s(self, choice: TransformerChoice) -> float:
-        """See `scenarios.transformer.least_time`."""
+        """See `scenarios.transformer.least_time`; 0 where iterations vary."""
+        if self.resolved.scenario.variation.varies:
+            return 0.0
         if choice.placement not in self._least:
             placed = with_changes(self.resolved, [f"placement={choice.placement}"])
             self._least[choice.placement] = least_time_of(placed, machine_of(placed))
@@ -132,13 +135,6 @@ class TransformerStrategies:
     def scenario(self, found: StrategyFound) -> TransformerResolved:
         """The scenario with the strategies."""
         return with_changes(self.resolved, found.settings)
-
-    def _levels(self) -> Iterator[LevelStrategies]:
-        """Strategies of both levels; of a machine with one level, of that one."""
-        node, nodes = self._level_sizes
-        both = node > 1 and nodes > 1
-        pairs = product(LEVEL_STRATEGIES, repeat=2) if both else ((name, name) for name in LEVEL_STRATEGIES)
-        yield from (LevelStrategies(node=inside, between=between) for inside, between in pairs)
 
     @property
     def _level_sizes(self) -> tuple[int, int]:

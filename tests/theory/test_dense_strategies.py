@@ -15,10 +15,16 @@ import numpy as np
 import pytest
 
 from simulator.equality import same
-from simulator.operators import Gemm
+from simulator.operators import Elementwise, Gemm
 from tests.strategy_jobs import BATCH, BOTTOM, NODE_RANKS, NODES, TOP, calls, placed
+from workloads.dlrm.iteration.divided_layers import GatheredWeights
+from workloads.dlrm.iteration.job import make_job
+from workloads.dlrm.iteration.layer_parts import LayerPart, layer_parts
+from workloads.dlrm.iteration.memory import bytes_beside_tables
 from workloads.dlrm.model.choices import DenseStrategies
-from workloads.graph.levels import LEVEL_STRATEGIES
+from workloads.dlrm.model.dense import dense_part
+from workloads.graph.levels import GATHER, LEVEL_STRATEGIES, LevelStrategies, all_levels
+from workloads.graph.recorder import DEFAULT, HOST, Recorder
 
 LEVELS = list(product(LEVEL_STRATEGIES, repeat=2))
 DDP = ("ddp", "ddp")
@@ -92,6 +98,7 @@ def test_tensor_groups_exchange_activations_at_the_ends_of_blocks(chosen: tuple[
 def test_memory_is_that_of_a_count_by_hand(chosen: tuple[str, str]) -> None:
     (_, tensor), (_, shards) = group("tensor", chosen), group("fsdp", chosen)
     job, workload = placed(DDP, chosen)
+    beside = bytes_beside_tables(job.resolved.model, job.tables, job.settings)
     own, plain = workload.memory().tiers["hbm"], placed(DDP, DDP)[1].memory().tiers["hbm"]
     layers = rank_parameters(TOP, tensor)
     kept = sum(-(-parameters // shards) for parameters in layers)
@@ -103,8 +110,16 @@ def test_memory_is_that_of_a_count_by_hand(chosen: tuple[str, str]) -> None:
         assert set(own["gathered weights"]) == {FLOAT * (largest[0] + largest[1] + largest[0])}
     else:
         assert "gathered weights" not in own
-    if tensor > 1:  # autograd keeps the gathered inputs of blocks
+    sums = own["communication buffers"] - plain["communication buffers"]
+    if tensor > 1:  # autograd keeps the gathered inputs of blocks; outputs of the widest block are summed
         assert set(own["activations"] - plain["activations"]) == {FLOAT * BATCH * tensor * (TOP[0] + TOP[2])}
+        assert set(sums) == {FLOAT * BATCH * tensor * TOP[2]}
+    else:
+        assert set(sums) == {0.0}
+    total = workload.memory().total("hbm") - placed(DDP, DDP)[1].memory().total("hbm")
+    plain_job = placed(DDP, DDP)[0]
+    plain_beside = bytes_beside_tables(plain_job.resolved.model, plain_job.tables, plain_job.settings)
+    assert np.allclose(total, beside - plain_beside)  # planners leave that room
     assert job.context.memory_bytes <= job.report(workload.plan).capacity_bytes["hbm"]
 
 
@@ -121,6 +136,47 @@ def test_data_parallelism_everywhere_is_the_default() -> None:
     _, workload = placed(DDP, DDP)
     default = replace(workload, settings=replace(workload.settings, dense=DenseStrategies()))
     assert same(workload.graph(), default.graph())
+
+
+@pytest.mark.parametrize(("local", "nodes"), [(1, 1), (1, NODES), (NODE_RANKS, 1)])
+def test_levels_of_one_rank_change_nothing(local: int, nodes: int) -> None:
+    """Strategies that are the same on a machine make the same parts, and data parallelism makes none."""
+    job, _ = placed(DDP, DDP)
+    settings = replace(job.settings, world_size=local * nodes, local_world_size=local)
+    part = dense_part(job.resolved.model, job.tables)
+
+    def parts(chosen: LevelStrategies) -> dict[str, LayerPart]:
+        return layer_parts(part, replace(settings, dense=DenseStrategies(bottom=chosen, top=chosen)))
+
+    for node, between in LEVELS:
+        chosen = LevelStrategies(node=node, between=between)
+        assert parts(chosen) == parts(chosen.on(local, nodes))
+        assert bool(parts(chosen)) != chosen.on(local, nodes).plain
+    assert len(all_levels(local, nodes)) == (1 if local * nodes == 1 else len(LEVEL_STRATEGIES))
+
+
+@pytest.mark.parametrize("chosen", LEVELS)
+def test_gradients_of_all_layers_are_divided_by_the_ranks(chosen: tuple[str, str]) -> None:
+    """Each gradient is written once for it, whole on a rank before FSDP scatters it, by kernels of one rate."""
+
+    def written(of: tuple[str, str]) -> list[float]:
+        program = placed(DDP, of)[1].graph().programs[0]
+        named = zip(program.names, program.work, strict=True)
+        scaled = [work for name, work in named if name.startswith("top") and name.endswith("_gradient_scale")]
+        return [float(np.max(work.write_bytes)) for work in scaled if isinstance(work, Elementwise)]
+
+    (_, tensor), whole = group("tensor", chosen), written(DDP)
+    expected = [rank_parameters(TOP, tensor), rank_parameters(TOP, 1)]
+    assert len(written(chosen)) == len(whole) == len(TOP) - 1
+    assert sum(written(chosen)) / sum(whole) == pytest.approx(sum(expected[0]) / sum(expected[1]))
+
+
+def test_weights_are_used_in_the_order_in_which_they_are_gathered() -> None:
+    job, workload = placed(DDP, ("fsdp", "fsdp"))
+    first, second, *_ = (made := make_job(job.resolved.model, workload.plan, job.settings)).parts.values()
+    recorder = Recorder(np.arange(made.plan.world_size), job.settings.framework, [HOST, DEFAULT, GATHER], name="test")
+    with pytest.raises(ValueError, match=f"{second.whole.name} are used in place of those of {first.whole.name}"):
+        GatheredWeights(recorder, made, "dense_optimizer").use(second, "test")
 
 
 def test_fsdp_scatters_the_gradients_of_every_pass_and_sums_replicas_once() -> None:

@@ -11,14 +11,16 @@ import pytest
 
 import dlrmsim
 from dlrmsim.cli import main
-from inputs.errors import InputError
+from inputs.errors import InfeasibleError, InputError
+from inputs.yaml_lines import Document
 from scenarios.dlrm.strategies import DlrmStrategies
 from scenarios.machine import machine_of
 from scenarios.progress import Silent
-from scenarios.resolve import load_scenario
+from scenarios.resolve import load_scenario, resolve
 from scenarios.resolved import ResolvedScenario
 from scenarios.runner import simulation_of
 from scenarios.strategies import StrategySearch, StrategySpace
+from scenarios.transformer.search import division_search
 from scenarios.transformer.strategies import TransformerStrategies
 from tests.strategy_jobs import NODE_RANKS, job_data, levels, resolved_job
 from workloads.graph.levels import LEVEL_STRATEGIES
@@ -47,6 +49,66 @@ def test_the_best_is_that_of_brute_force(resolved: ResolvedScenario) -> None:
     assert study.count == len(pairs) + len(study.refused)
     assert all(least_s <= taken_s * (1 + ROUNDED) for least_s, taken_s in pairs)
     assert simulation_of(study.resolved, Silent()).analysis.iteration.seconds == study.best.iteration_time_s
+
+
+HYBRID = "workload.parallel={tensor: 2, sharding: hybrid, shard_size: 2}"
+
+
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [
+        ("gpt2_8", ["workload.sequences=32", HYBRID]),  # the scenario's own is beside the space
+        ("gpt2_8", ["workload.sequences=64", "cluster.node.gpu.memory_bytes=6 GB"]),
+        ("nvidia_dlrm", ["workload.global_batch_size=8192", "workload.sharding.planner=greedy"]),
+        ("cpu_dlrm_small", []),
+        ("mlperf_dlrm_dcnv2", ["world_size=2", "workload.global_batch_size=8192", "workload.rows_scaling=fit"]),
+    ],
+)
+def test_each_candidate_is_simulated_refused_bounded_or_left_and_own_runs(name: str, settings: list[str]) -> None:
+    resolved = load_scenario(name, settings)
+    study = dlrmsim.plan(name, search="strategies", settings=settings, out=None).study
+    found = study.to_dict()
+    search = found["search"]
+    assert search["strategies"] == sum(search[key] for key in ("simulated", "refused", "cannot_be_faster", "left"))
+    assert len(found["bounded"]) == search["cannot_be_faster"] + search["left"]
+    rows = [tuple(row["strategies"].values()) for key in ("compared", "bounded", "refused") for row in found[key]]
+    assert len(set(rows)) == len(rows) == search["strategies"]
+    try:
+        taken_s = simulation_of(resolved, Silent()).analysis.iteration.seconds
+    except InfeasibleError:
+        taken_s = None
+    assert (study.own.iteration_time_s if study.own else None) == taken_s
+    behind = [one for one in study.simulated if not one.own and one is not study.best]
+    assert all(one.least_time_s < study.own.iteration_time_s for one in behind if study.own)
+
+
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [
+        ("mlperf_dlrm_v1", ["world_size=1", "workload.global_batch_size=2048", "workload.rows_scaling=fit"]),
+        ("gpt2_8", ["workload.sequences=64"]),
+    ],
+)
+def test_there_is_no_bound_where_iterations_vary(name: str, settings: list[str]) -> None:
+    resolved = load_scenario(name, [*settings, "variation.compute_jitter=0.5"])
+    space_of = DlrmStrategies if resolved.kind == "dlrm" else TransformerStrategies
+    space = space_of(resolved)
+    assert space.least_s(next(iter(space.choices()))) == 0.0
+    if resolved.kind == "transformer":
+        search = division_search(resolved)
+        assert search.space.least_s(search.own) == 0.0
+
+
+@pytest.mark.parametrize("placement", ["round_robin", "random"])
+def test_strategies_within_a_node_need_ranks_in_blocks(placement: str) -> None:
+    """Groups of a node are consecutive ranks; what is alike on both levels has a place everywhere."""
+    inside = {"bottom": levels("ddp", "ddp"), "top": levels("tensor", "ddp")}
+    with pytest.raises(InputError, match="consecutive ranks") as raised:
+        resolve(Document({**job_data(dense=inside), "placement": placement}, {}, Path("test.yaml")))
+    assert raised.value.key == "placement"
+    alike = {"bottom": levels("fsdp", "fsdp"), "top": levels("ddp", "ddp")}
+    for nodes, dense in ((2, alike), (1, inside)):
+        resolve(Document({**job_data(nodes, dense=dense), "placement": placement}, {}, Path("test.yaml")))
 
 
 def test_both_levels_have_all_strategies_once() -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Literal, TypeAlias, get_args
 
 from pydantic import Field
@@ -50,6 +51,14 @@ class LevelStrategies(Strict):
             return f"({SHORT[self.node]})"
         return f"(({SHORT[self.node]}), ({SHORT[self.between]}))"
 
+    def on(self, node_ranks: int, nodes: int) -> LevelStrategies:
+        """The same, with equal strategies where a level has one rank and its strategy changes nothing."""
+        if node_ranks == nodes == 1:
+            return LevelStrategies()
+        return LevelStrategies(
+            node=self.node if node_ranks > 1 else self.between, between=self.between if nodes > 1 else self.node
+        )
+
     def group(self, strategy: LevelStrategy, node_ranks: int, nodes: int) -> RankGroup:
         """Group of ranks in which a strategy applies; a rank alone where no level has it."""
         sizes = {NODE: node_ranks, CROSS_NODE: nodes}
@@ -72,6 +81,12 @@ class RankGroup:
 
     communicator: str
     size: int
+
+
+def all_levels(node_ranks: int, nodes: int) -> list[LevelStrategies]:
+    """Strategies that differ on a machine."""
+    pairs = product(LEVEL_STRATEGIES, repeat=2)
+    return list(dict.fromkeys(LevelStrategies(node=one, between=other).on(node_ranks, nodes) for one, other in pairs))
 
 
 ALONE = RankGroup(WORLD, 1)

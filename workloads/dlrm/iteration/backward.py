@@ -254,9 +254,10 @@ class Backward:
             add, both = Elementwise(2 * size_bytes, size_bytes), ["AccumulateGrad"] * 2
             self._recorder.kernel(f"{name}_gradient_accumulate", add, section=section, launches=2, operators=both)
         part = self._job.parts.get(name)
-        if self._job.plain or not self._recorder.last_pass or (part is not None and not part.sums_whole):
+        if self._job.plain or not self._recorder.last_pass:
             return
-        if not (self._compresses or self._sums_as_computed):
+        in_a_bucket = part is None or part.sums_whole
+        if not (self._sums_as_computed or (in_a_bucket and self._compresses)):
             scale = Elementwise(size_bytes, size_bytes)
             self._recorder.kernel(f"{name}_gradient_scale", scale, section=section, launches=2)  # weights and bias
         filled = [(number, bucket) for number, bucket in enumerate(self._job.buckets) if bucket.ready_after == name]

@@ -42,12 +42,19 @@ class GatheredWeights:
         self._used = 0
 
     def use(self, part: LayerPart | None, section: str) -> list[int]:
-        """Hold the kernels for the weights of a layer, and gather those of the next one; returns the held tasks."""
+        """Hold the kernels for the weights of a layer, and gather those of the next one; returns the held tasks.
+
+        Raises:
+            ValueError: another layer is the next one.
+        """
         if part is None or part.shard.size == 1:
             return []
         while len(self._calls) < min(self._used + 1 + PREFETCH, len(self._uses)):
             self._gather(*self._uses[len(self._calls)])
-        name = f"{part.whole.name}_weights_{self._uses[self._used][1]}"
+        layer, direction = self._uses[self._used]
+        if layer != part.whole.name:
+            raise ValueError(f"the weights of {part.whole.name} are used in place of those of {layer}")
+        name = f"{layer}_weights_{direction}"
         held = [self._recorder.stream_wait(f"wait_{name}", self._calls[self._used], section=section)]
         self._used += 1
         element, parameters = self._job.element_bytes, part.layer.parameters
@@ -87,13 +94,17 @@ def scattered_activations(recorder: Recorder, job: Job, name: str, width: int, p
 def sum_divided(recorder: Recorder, job: Job, part: LayerPart) -> list[int]:
     """Sum a layer's gradient of FSDP: scattered over the shards, in the last pass over their replicas; returns calls.
 
-    Gradients of earlier passes are kept divided, and added.
+    It is divided by the number of ranks in the buffer of the call, unless the loss was. Gradients of earlier passes are
+    kept divided, and added.
     """
     name, dtype = part.whole.name, job.settings.precision.all_reduce
     element, parameters = WIRE_BYTES[dtype], part.layer.parameters
     copy = gathered_copies(parameters, job.element_bytes, element, gathered=False, reduced=True)
     if copy is not None:
         recorder.kernel(f"{name}_gradient_copy", copy, section=GRADIENTS)
+    if not job.settings.framework.keeps_half_weights:
+        size = float(parameters * element)
+        recorder.kernel(f"{name}_gradient_scale", Elementwise(size, size), section=GRADIENTS)
     scatter = CollectiveCall("reduce_scatter", part.shard.communicator, parameters * element, dtype=dtype)
     calls = [recorder.collective(f"{name}_gradient_scatter", scatter, section=GRADIENTS, stream=REDUCE)]
     if not recorder.first_pass:

@@ -67,7 +67,7 @@ class LayerPart:
 
 
 def layer_parts(dense: DensePart, settings: DlrmSettings) -> dict[str, LayerPart]:
-    """Parts of the layers whose strategy is not data parallelism everywhere, by name, in forward order.
+    """Parts of the layers that some ranks divide, by name, in forward order; the others are data-parallel.
 
     Raises:
         InputError: a tensor group does not divide a width.
@@ -76,11 +76,10 @@ def layer_parts(dense: DensePart, settings: DlrmSettings) -> dict[str, LayerPart
     classes = {"bottom": (dense.bottom,), "top": (dense.cross, dense.top)}
     for key, networks in classes.items():
         strategies: LevelStrategies = getattr(settings.dense, key)
-        if strategies.plain:
-            continue
         sizes = settings.local_world_size, settings.nodes
-        tensor = strategies.group("tensor", *sizes)
-        shard, replicas = strategies.group("fsdp", *sizes), strategies.group("ddp", *sizes)
+        tensor, shard, replicas = (strategies.group(name, *sizes) for name in ("tensor", "fsdp", "ddp"))
+        if tensor.size == shard.size == 1:
+            continue
         for layers in networks:
             for part in _divided(layers, key, tensor, settings.precision.dense):
                 found[part.whole.name] = replace(part, tensor=tensor, shard=shard, replicas=replicas)

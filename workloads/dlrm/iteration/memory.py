@@ -51,7 +51,7 @@ def memory_per_rank(model: DlrmModel, plan: Plan, settings: DlrmSettings) -> Mem
         "optimizer state": tables["hbm", "optimizer state"] + job.copied_bytes * DENSE_STATE[settings.optimizer.dense],
         "gradients": job.copied_bytes,
         "activations": activations + _pooled_ahead_bytes(job) + _held_bytes(job),
-        "communication buffers": buffers,
+        "communication buffers": buffers + partial_sums_bytes(job.parts, settings),
         "inputs in flight": _input_bytes(job),
         "caches": tables["hbm", "caches"],
         "framework reserve": settings.framework.reserve_bytes.value,
@@ -89,7 +89,7 @@ def bytes_beside_tables(model: DlrmModel, tables: Tables, settings: DlrmSettings
     own = GRADIENT_BYTES * sum(
         parts[layer.name].updated if layer.name in parts else layer.parameters for layer in part.layers
     )
-    gathered = gathered_weights_bytes(parts, settings)
+    gathered = gathered_weights_bytes(parts, settings) + partial_sums_bytes(parts, settings)
     return own * per_byte + gathered + max(forward, backward) + ahead + inputs + reserve
 
 
@@ -153,6 +153,12 @@ def gathered_weights_bytes(parts: Mapping[str, LayerPart], settings: DlrmSetting
     divided = [part.layer.parameters for part in parts.values() if part.shard.size > 1]
     gradient = max(divided, default=0) * WIRE_BYTES[settings.precision.all_reduce]
     return gathered_bytes(divided, PREFETCH, settings.dense_bytes) + gradient
+
+
+def partial_sums_bytes(parts: Mapping[str, LayerPart], settings: DlrmSettings) -> float:
+    """Largest outputs of a block for the samples of a tensor group, before they are summed and scattered."""
+    widths = (part.tensor.size * part.whole.outputs for part in parts.values() if part.scatters_outputs)
+    return float(max(widths, default=0) * settings.local_batch_size * settings.dense_bytes)
 
 
 def _cast_weight_bytes(dense: DensePart, parts: Mapping[str, LayerPart], settings: DlrmSettings) -> float:

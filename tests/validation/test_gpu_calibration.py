@@ -176,6 +176,7 @@ def test_all_but_cuda_runs_here(tmp_path, capsys, monkeypatch):
         ("NVIDIA H100 80GB HBM3", "h100_sxm5_80"),
         ("NVIDIA H200", "h200_sxm5_141"),
         ("Tesla V100-SXM2-16GB", "v100_sxm2_16"),
+        ("NVIDIA GeForce RTX 3080", "rtx_3080_10"),
     ],
 )
 def test_a_cluster_with_the_gpu_is_found_by_what_the_driver_says(device, gpu):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Container, Iterable
+from collections.abc import Collection, Container, Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -152,7 +152,13 @@ def _names_like(words: Container[str], sizes: Collection[str], names: Iterable[s
     return [
         name
         for name, of in parts.items()
-        if of[0] in words
+        if all(word in words for word in _model(of))
         and all((form in of) == (form in words) for form in ("pcie", "nvl"))
         and (not sizes or of[-1] in sizes)
     ]
+
+
+def _model(parts: Sequence[str]) -> Sequence[str]:
+    """Words of a GPU's model: those of its name up to the first with a digit (rtx_3080_10), or all but its memory."""
+    numbered = (place for place, word in enumerate(parts[:-1]) if any(map(str.isdigit, word)))
+    return parts[: next(numbered, len(parts) - 2) + 1]

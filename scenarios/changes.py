@@ -26,11 +26,21 @@ def with_settings(document: Document, settings: Sequence[str]) -> Document:
         InputError: a setting is not of that form, or reaches into a part that does not exist or is wrong.
     """
     for setting in settings:
-        key, equals, value = setting.partition("=")
-        if not equals or not key.strip():
-            raise InputError("not a setting", file="--set", given=setting, expected="KEY=VALUE, e.g. nodes=32")
-        document = _with_part_in_place(document, key.strip()).set(key.strip(), value)
+        key, value = key_and_value(setting)
+        document = _with_part_in_place(document, key).set(key, value)
     return _one_of_each(document)
+
+
+def key_and_value(setting: str) -> tuple[str, str]:
+    """Key and value of a ``KEY=VALUE`` setting.
+
+    Raises:
+        InputError: it is not of that form.
+    """
+    key, equals, value = setting.partition("=")
+    if not equals or not key.strip():
+        raise InputError("not a setting", file="--set", given=setting, expected="KEY=VALUE, e.g. nodes=32")
+    return key.strip(), value
 
 
 def _with_part_in_place(document: Document, dotted_key: str) -> Document:

@@ -87,7 +87,7 @@ def advise(
         objective: ``throughput_per_gpu`` (default), ``cost`` or ``time_to_target``.
         target: amount to train, in the unit of the scenario's throughput.
         scaling: as of `dlrmsim.sweep`.
-        settings: ``KEY=VALUE`` each.
+        settings: ``KEY=VALUE`` each, for keys of the scenario or of the file of jobs.
         workers: processes that simulate sizes; default one per core.
         out: folder for ``sizes.html`` and ``advice.json``; None: nothing is written.
         fresh: whether to simulate sizes again that an interrupted run had simulated.
@@ -100,8 +100,8 @@ def advise(
     if over is None:
         _without_effect("without --over", size_options)
     if arrivals:
-        _without_effect("with --arrivals", {"--over": over, "--set": settings[0] if settings else None})
-        return _arrivals(_name_of(what, "--arrivals"), workers, progress, fresh=fresh)
+        _without_effect("with --arrivals", {"--over": over})
+        return _arrivals(_name_of(what, "--arrivals"), tuple(settings), workers, progress, fresh=fresh)
     if over is not None:
         asked = _Asked(_name_of(what, "--over"), over, objective, target, scaling, tuple(settings))
         return _sizes(asked, workers, out, progress, fresh=fresh)
@@ -109,11 +109,14 @@ def advise(
     return AdviseResult(advice.advise(scenario_of(what, settings), progress or Silent()))
 
 
-def _arrivals(what: str | Path, workers: int | None, progress: Progress | None, *, fresh: bool) -> AdviseResult:
+def _arrivals(
+    what: str | Path, settings: Sequence[str], workers: int | None, progress: Progress | None, *, fresh: bool
+) -> AdviseResult:
     """Simulate the jobs of a file at each size, and the cluster with each choice of sizes."""
     with kept_results(RUNS_FOLDER / f"advise-{Path(what).stem}", fresh=fresh) as kept:
         run_all = kept.mapped(workers_map(None, workers, MAX_KINDS * MAX_SIZES), asdict, _timed_size)
-        return AdviseResult(arrivals=advise_arrivals(what, run_all, kept.shown(progress)), taken_over=kept.taken_over)
+        found = advise_arrivals(what, run_all, kept.shown(progress), settings)
+        return AdviseResult(arrivals=found, taken_over=kept.taken_over)
 
 
 def _timed_size(kept: Mapping[str, Any]) -> TimedSize:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -12,6 +13,7 @@ from inputs.quantities import Quantity, RankCount
 from inputs.validate import validate
 from inputs.yaml_lines import Document, load_yaml
 from scenarios.arrivals.library import JOBS
+from scenarios.changes import key_and_value
 from scenarios.types import Seed
 
 MAX_KINDS = 16
@@ -99,11 +101,13 @@ class JobsFile(Strict):
         return self
 
 
-def load_jobs(name_or_path: str | Path) -> tuple[Document, JobsFile]:
-    """The file of a name or path, and its content.
+def load_jobs(name_or_path: str | Path, settings: Sequence[str] = ()) -> tuple[Document, JobsFile]:
+    """The file of a name or path, and its content with ``KEY=VALUE`` settings applied.
 
     Raises:
-        InputError: there is none, or something in it is wrong.
+        InputError: there is none, or something in it or in a setting is wrong.
     """
     document = load_yaml(JOBS.find(name_or_path))
+    for setting in settings:
+        document = document.set(*key_and_value(setting))
     return document, validate(JobsFile, document)

@@ -124,14 +124,19 @@ class ArrivalAdvice:
         }
 
 
-def advise_arrivals(name: str | Path, run_all: Map, progress: Progress | None = None) -> ArrivalAdvice:
+def advise_arrivals(
+    name: str | Path, run_all: Map, progress: Progress | None = None, settings: Sequence[str] = ()
+) -> ArrivalAdvice:
     """Simulate the jobs of a file at every size, and the cluster with every choice of sizes.
+
+    Args:
+        settings: ``KEY=VALUE`` each, for keys of the file.
 
     Raises:
         InputError: the file, or a scenario that it names, is wrong.
         InfeasibleError: a kind fits at none of its sizes, or the queue grows without bound with every choice.
     """
-    document, jobs = load_jobs(name)
+    document, jobs = load_jobs(name, settings)
     kinds = timed_kinds(document, jobs, run_all, progress)
     return compared(document.file.stem, jobs, kinds, progress)
 

@@ -54,6 +54,17 @@ def test_arriving_jobs_are_advised_in_words(here, capsys):
     assert sorted(path.name for path in here.iterdir()) == ["jobs.yaml"]
 
 
+def test_settings_change_keys_of_a_file_of_jobs(here, capsys):
+    """As the file with other values does; a wrong key or value is refused with the setting."""
+    assert main(["advise", "--arrivals", "jobs.yaml", "--workers", "1", "--set", "arrivals_per_hour=90", "--json"]) == 0
+    by_setting = json.loads(capsys.readouterr().out)
+    (here / "jobs.yaml").write_text(JOBS.replace("per_hour: 30", "per_hour: 90"), encoding="utf-8")
+    assert main(["advise", "--arrivals", "jobs.yaml", "--workers", "1", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == by_setting
+    assert main(["advise", "--arrivals", "jobs.yaml", "--set", "arrival_per_hour=90"]) == 2
+    assert "--set arrival_per_hour=90: arrival_per_hour: unknown key; given" in capsys.readouterr().err
+
+
 def test_a_shipped_file_of_jobs_is_listed_shown_and_reads(capsys):
     assert "pacml_five_networks" in dlrmsim.list_names("jobs")["jobs"]
     assert main(["show", "pacml_five_networks"]) == 0

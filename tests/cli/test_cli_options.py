@@ -27,7 +27,6 @@ REFUSED: dict[tuple[str, str], list[list[str]]] = {
     ],
     ("sweep", "--remedies"): [["zionex_a_128", "--over", "nodes=16", "--json", "--remedies"]],
     ("advise", "--over"): [["pacml_five_networks", "--arrivals", "--over", "nodes=1,2"]],
-    ("advise", "--set"): [["pacml_five_networks", "--arrivals", "--set", "nodes=2"]],
     ("advise", "--objective"): [["pacml_vgg16", "--objective", "cost"]],
     ("advise", "--target"): [
         ["pacml_vgg16", "--target", "1e6"],
@@ -67,7 +66,7 @@ ALWAYS: dict[str, set[str]] = {
     "run": {"SCENARIO", "--set", "--check", "--json"},
     "sweep": {"SCENARIO", "--over", "--set", "--out", "--json", "--executor", "--fresh"},
     "solve": {"SCENARIO", "--key", "--between", "--throughput", "--set", "--json"},
-    "advise": {"WHAT", "--arrivals", "--json"},
+    "advise": {"WHAT", "--arrivals", "--set", "--json"},
     "plan": {"SCENARIO", "--planner", "--search", "--set", "--compare", "--out", "--json"},
     "collective": {
         "CLUSTER", "--op", "--ranks", "--bytes", "--ranks-per-node", "--placement", "--algorithm", "--json", "--plot",

@@ -46,7 +46,7 @@ def advise(
     ] = False,
     settings: Settings = None,
     workers: Workers = None,
-    out: Annotated[Path | None, typer.Option("--out", help="Write sizes.html and advice.json.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="Write a page and advice.json.")] = None,
     fresh: Fresh = False,
     as_json: AsJson = False,
 ) -> None:
@@ -89,8 +89,8 @@ def advise(
         _print_sizes(console, found.sizes)
     if found.arrivals is not None:
         _print_arrivals(console, found.arrivals)
-    if found.folder is not None:
-        console.print(f"  page  {found.folder / 'sizes.html'}", soft_wrap=True)
+    if found.page is not None:
+        console.print(f"  page  {found.page}", soft_wrap=True)
 
 
 def _print_sizes(console: Console, found: SizeAdvice) -> None:

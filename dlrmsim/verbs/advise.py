@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from dlrmsim import __version__
 from dlrmsim.output.folders import RUNS_FOLDER, folder_written_whole, replaceable
 from dlrmsim.output.json_file import write_json
 from dlrmsim.output.kept import kept_results
@@ -15,6 +16,7 @@ from dlrmsim.pages.scaling import scaling_study
 from dlrmsim.verbs.what import Job, scenario_of
 from dlrmsim.workers import workers_map
 from inputs.errors import InputError
+from reports.arrival_report import render_arrivals
 from reports.arrival_words import arrival_sentences
 from reports.scaling_report import render_scaling
 from reports.size_words import size_sentences, with_size_advice
@@ -29,7 +31,7 @@ from scenarios.size_advice import OBJECTIVES, SizeAdvice, check_objective, size_
 from scenarios.sweep import run_sweep
 from scenarios.sweep_plan import Scaling, plan_sweep
 
-PAGE_FILE, ADVICE_FILE = "sizes.html", "advice.json"
+SIZES_PAGE, ARRIVALS_PAGE, ADVICE_FILE = "sizes.html", "arrivals.html", "advice.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +51,12 @@ class AdviseResult:
     arrivals: ArrivalAdvice | None = None
     folder: Path | None = None
     taken_over: int = 0
+
+    @property
+    def page(self) -> Path | None:
+        """The page; None: nothing is written."""
+        name = SIZES_PAGE if self.arrivals is None else ARRIVALS_PAGE
+        return None if self.folder is None else self.folder / name
 
     @property
     def sentences(self) -> tuple[str, ...]:
@@ -89,34 +97,44 @@ def advise(
         scaling: as of `dlrmsim.sweep`.
         settings: ``KEY=VALUE`` each, for keys of the scenario or of the file of jobs.
         workers: processes that simulate sizes; default one per core.
-        out: folder for ``sizes.html`` and ``advice.json``; None: nothing is written.
+        out: folder for ``sizes.html`` or ``arrivals.html``, and ``advice.json``; None: nothing is written.
         fresh: whether to simulate sizes again that an interrupted run had simulated.
 
     Raises:
         InputError: something of the input is wrong, or has no effect.
         InfeasibleError: the job does not fit and no remedy was found, or at no size, or a queue grows without bound.
     """
-    size_options = {"--objective": objective, "--target": target, "--scaling": scaling, "--out": out}
     if over is None:
-        _without_effect("without --over", size_options)
+        _without_effect("without --over", {"--objective": objective, "--target": target, "--scaling": scaling})
     if arrivals:
         _without_effect("with --arrivals", {"--over": over})
-        return _arrivals(_name_of(what, "--arrivals"), tuple(settings), workers, progress, fresh=fresh)
+        return _arrivals(_name_of(what, "--arrivals"), tuple(settings), workers, out, progress, fresh=fresh)
     if over is not None:
         asked = _Asked(_name_of(what, "--over"), over, objective, target, scaling, tuple(settings))
         return _sizes(asked, workers, out, progress, fresh=fresh)
-    _without_effect("without --over or --arrivals", {"--workers": workers, "--fresh": fresh or None})
+    _without_effect("without --over or --arrivals", {"--workers": workers, "--out": out, "--fresh": fresh or None})
     return AdviseResult(advice.advise(scenario_of(what, settings), progress or Silent()))
 
 
 def _arrivals(
-    what: str | Path, settings: Sequence[str], workers: int | None, progress: Progress | None, *, fresh: bool
+    what: str | Path,
+    settings: Sequence[str],
+    workers: int | None,
+    out: str | Path | None,
+    progress: Progress | None,
+    *,
+    fresh: bool,
 ) -> AdviseResult:
     """Simulate the jobs of a file at each size, and the cluster with each choice of sizes."""
-    with kept_results(RUNS_FOLDER / f"advise-{Path(what).stem}", fresh=fresh) as kept:
+    folder = None if out is None else replaceable(out)
+    output = RUNS_FOLDER / f"advise-{Path(what).stem}" if folder is None else folder
+    with kept_results(output, fresh=fresh) as kept:
         run_all = kept.mapped(workers_map(None, workers, MAX_KINDS * MAX_SIZES), asdict, _timed_size)
         found = advise_arrivals(what, run_all, kept.shown(progress), settings)
-        return AdviseResult(arrivals=found, taken_over=kept.taken_over)
+        result = AdviseResult(arrivals=found, folder=folder, taken_over=kept.taken_over)
+        if folder is not None:
+            _write(folder, result, render_arrivals(found, __version__))
+    return result
 
 
 def _timed_size(kept: Mapping[str, Any]) -> TimedSize:
@@ -149,12 +167,16 @@ def _sizes(
         found = size_advice(plan, rows, objective, asked.target)
         result = AdviseResult(sizes=found, folder=folder, taken_over=kept.taken_over)
         if folder is not None:
-            page = render_scaling(with_size_advice(scaling_study(plan, rows), found))
-            with folder_written_whole(folder) as partial:
-                (partial / PAGE_FILE).write_text(page, encoding="utf-8")
-                write_json(partial / ADVICE_FILE, result.to_dict())
-                write_record(partial, {"taken_over": kept.taken_over})
+            _write(folder, result, render_scaling(with_size_advice(scaling_study(plan, rows), found)))
     return result
+
+
+def _write(folder: Path, result: AdviseResult, page: str) -> None:
+    """Write the page, the advice and a record of the command, whole or not at all."""
+    with folder_written_whole(folder) as partial:
+        (partial / (SIZES_PAGE if result.arrivals is None else ARRIVALS_PAGE)).write_text(page, encoding="utf-8")
+        write_json(partial / ADVICE_FILE, result.to_dict())
+        write_record(partial, {"taken_over": result.taken_over})
 
 
 def _name_of(what: Job, option: str) -> str | Path:

@@ -156,6 +156,20 @@ def replay_page(folder: Path) -> Path:
     return (dlrmsim.replay(traces, cluster="dgx_h100", out=folder / "replay").folder or folder) / "report.html"
 
 
+def arrivals_page(folder: Path) -> Path:
+    jobs = """cluster: dgx_a100_80
+nodes: 4
+arrivals_per_hour: 60
+simulated_jobs: 1000
+jobs:
+  - {scenario: mlperf_dlrm_v1, iterations: 100_000, nodes: [1, 2, 4], deadline: {low: 0.1, high: 1}}
+"""
+    (folder / "jobs.yaml").write_text(jobs, encoding="utf-8")
+    done = dlrmsim.advise(folder / "jobs.yaml", arrivals=True, workers=1, out=folder / "arrivals")
+    assert done.page is not None
+    return done.page
+
+
 def suites_page(folder: Path) -> Path:
     dlrmsim.validate(["v100_nccl", "nccl_a100"], out=folder / "suites.html")
     return folder / "suites.html"
@@ -200,6 +214,7 @@ PAGES: dict[str, Callable[[Path], Path]] = {
     "import": import_page,
     "one rank": one_rank_page,
     "replay": replay_page,
+    "arrivals": arrivals_page,
     "suites": suites_page,
     "measured": measured_page,
 }
@@ -233,5 +248,5 @@ def test_no_text_is_cut_and_nothing_complains(context, tmp_path, kind):
 def test_every_template_of_a_page_is_opened_here():
     """A page is a call of `reports.page.assemble`; a new kind needs a page above."""
     modules = [file.stem for file in Path(dlrmsim.__file__).parents[1].glob("reports/**/*_report.py")]
-    known = {"run", "scaling", "collective", "plan", "strategy", "trace", "suite", "measured"}
+    known = {"arrival", "run", "scaling", "collective", "plan", "strategy", "trace", "suite", "measured"}
     assert {module.removesuffix("_report") for module in modules} == known

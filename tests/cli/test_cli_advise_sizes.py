@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,19 @@ def test_arriving_jobs_are_advised_in_words(here, capsys):
     assert "maximum parallelism" in shown
     assert "1,000 jobs with each choice; standard errors in brackets" in shown
     assert sorted(path.name for path in here.iterdir()) == ["jobs.yaml"]
+
+
+def test_arriving_jobs_are_drawn(here, capsys):
+    """Each choice with jobs that start is a point with its standard errors."""
+    assert main(["advise", "--arrivals", "jobs.yaml", "--workers", "1", "--out", "made", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found == json.loads((here / "made" / "advice.json").read_text(encoding="utf-8"))
+    page = (here / "made" / "arrivals.html").read_text(encoding="utf-8")
+    points = json.loads(re.search(r'id="payload">(.*?)</script>', page)[1])["choices"]
+    choices = {choice["name"]: choice for choice in found["choices"]}
+    assert {point["name"] for point in points} <= set(choices)
+    assert [point["name"] for point in points if point["kind"] == "the best"] == [found["best"]]
+    assert all(point["blocked"] == 100 * choices[point["name"]]["blocking"]["value"] for point in points)
 
 
 def test_settings_change_keys_of_a_file_of_jobs(here, capsys):

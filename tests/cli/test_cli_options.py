@@ -33,7 +33,7 @@ REFUSED: dict[tuple[str, str], list[list[str]]] = {
         ["pacml_vgg16", "--over", "nodes=1,2", "--objective", "cost", "--target", "1e6"],
     ],
     ("advise", "--scaling"): [["pacml_five_networks", "--arrivals", "--scaling", "strong"]],
-    ("advise", "--out"): [["pacml_vgg16", "--out", "made"], ["pacml_five_networks", "--arrivals", "--out", "made"]],
+    ("advise", "--out"): [["pacml_vgg16", "--out", "made"]],
     ("advise", "--workers"): [["pacml_vgg16", "--workers", "2"]],
     ("advise", "--fresh"): [["pacml_vgg16", "--fresh"]],
     ("plan", "--fresh"): [["zionex_a_128", "--fresh"]],

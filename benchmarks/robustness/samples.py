@@ -16,6 +16,8 @@ from pathlib import Path
 from benchmarks.robustness.chakra import Chakra
 from benchmarks.robustness.lines import Arguments, Bytes
 from benchmarks.robustness.small_files import (
+    ARRIVING_JOBS,
+    BLOCKS,
     CLUSTER,
     COMMAND_LINES,
     EVERY_KEY,
@@ -44,6 +46,7 @@ CHECK = "run job.yaml --check --json"
 LARGE_MODELS = ("synthetic_jumbo", "zionex_a", "zionex_f")
 """Models whose plans take seconds; the other ones have the same keys."""
 BIG = "--set cluster=zionex --set world_size=32 --set workload.global_batch_size=65536"
+ARRIVALS = "advise jobs.yaml --arrivals --workers 1 --json"
 COLLECTIVE = "collective cluster.yaml --op all_reduce --bytes 1KiB,1MiB --json --ranks"
 RECORD_JOBS, RECORD_ROWS = 1, 40
 """Jobs and every how many-th row of the shipped record that the sample keeps: fitting all takes minutes."""
@@ -193,6 +196,10 @@ def _jobs(maker: _Maker) -> None:
     maker.add("scenario", "every_key", {**JOB_FILES, "job.yaml": EVERY_KEY}, "job.yaml", YAML, RUN)
     for name, text in _shipped("scenarios", "library"):
         maker.add("scenario", name, {"job.yaml": text}, "job.yaml", YAML, CHECK)
+    maker.add("jobs", "small", {**JOB_FILES, "jobs.yaml": ARRIVING_JOBS}, "jobs.yaml", YAML, ARRIVALS)
+    blocks = "--set workload.model=alexnet --set workload.out_of_core=null --set workload.out_of_core_plan=blocks.yaml"
+    karma = dict(_shipped("scenarios", "library"))["karma_resnet50"]
+    maker.add("blocks", "alexnet", {"job.yaml": karma, "blocks.yaml": BLOCKS}, "blocks.yaml", YAML, f"{CHECK} {blocks}")
     resolved = (_small_run(maker) / "scenario.resolved.yaml").read_text(encoding="utf-8")
     maker.add("resolved", "small", {"job.yaml": resolved}, "job.yaml", YAML, RUN)
     _dlrmsim("plan", "small_files/job.yaml", "--out", "small_plan")

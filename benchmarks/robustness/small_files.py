@@ -15,6 +15,31 @@ workload:
   sharding: {planner: greedy}
 run: {iterations: 4}
 """
+ARRIVING_JOBS = """\
+schema: 1
+title: two kinds
+cluster: dgx_a100_80
+nodes: 2
+arrivals_per_hour: 30
+seed: 1
+simulated_jobs: 1000
+queue: {longest_wait: 1 h}
+jobs:
+  - scenario: job.yaml
+    set: {workload.global_batch_size: 1024}
+    weight: 2
+    iterations: 100_000
+    length: exponential
+    nodes: [1]
+    deadline: {low: 0.5, high: 2}
+  - {scenario: job.yaml, amount: 1e9, nodes: [1, 2]}
+"""
+BLOCKS = """\
+network: alexnet
+blocks:
+  - {last: relu_0, decision: recompute}
+  - {last: bias_7, decision: keep}
+"""
 EVERY_KEY = """\
 schema: 1
 name: every_key

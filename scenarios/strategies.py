@@ -8,7 +8,7 @@ than the best one is given up, unless all are compared.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from math import inf
 from typing import Any, Generic, Protocol, TypeVar
@@ -22,7 +22,7 @@ from scenarios.progress import Progress, Silent
 from scenarios.resolved import ResolvedScenario
 from scenarios.runner import GivenUpError, simulation_of_prepared
 from scenarios.search import BestFirst, SearchSpace, most_simulated
-from scenarios.summary import job_of
+from scenarios.search_study import SearchStudy
 
 STRATEGIES = "strategies"
 SEARCHES = (STRATEGIES,)
@@ -141,76 +141,26 @@ class StrategySpace(SearchSpace[ChoiceT, StrategyFound], Protocol[ChoiceT]):
 
 
 @dataclass(frozen=True, slots=True)
-class StrategyStudy:
+class StrategyStudy(SearchStudy[StrategyFound]):
     """The fastest strategies that fit.
 
     Attributes:
-        resolved: the scenario with those strategies.
-        unit: unit of throughput, a plural noun.
-        simulated: strategies that were run, fastest first; those given up behind them.
         bounded: strategies that were not run, and the time below which no iteration of theirs ends.
-        refused: strategies that do not fit or are impossible, the nearest to fitting first.
-        capacity_bytes: usable device memory of a rank.
-        count: number of strategies of the space.
-        slower: number that were not run because none of them can be faster.
-        left: number that were not run because `most` were.
-        most: limit of simulations.
     """
 
-    resolved: ResolvedScenario[Any, Any]
-    unit: str
-    simulated: tuple[StrategyFound, ...]
     bounded: tuple[tuple[float, Mapping[str, str]], ...]
-    refused: tuple[StrategyFound, ...]
-    capacity_bytes: float
-    count: int
-    slower: int
-    left: int
-    most: int
-
-    @property
-    def best(self) -> StrategyFound:
-        """The fastest strategies."""
-        return self.simulated[0]
-
-    @property
-    def own(self) -> StrategyFound | None:
-        """The scenario's own strategies, if they fit."""
-        return next((found for found in self.simulated if found.own), None)
-
-    def rate(self, found: StrategyFound) -> float:
-        """Throughput of a GPU with strategies that were simulated, units/s."""
-        return self.resolved.global_batch_size / (found.iteration_time_s or inf) / self.resolved.world_size
-
-    def plan_file(self) -> Mapping[str, Any]:
-        """The scenario with the fastest strategies, which `dlrmsim run` takes as it is."""
-        return self.resolved.to_dict()
 
     def to_dict(self) -> dict[str, Any]:
         """Everything but the scenario itself as JSON."""
         return {
-            **job_of(self.resolved),
-            "scenario_hash": self.resolved.hash,
-            "iteration_time_s": self.best.iteration_time_s,
-            "settings": list(self.best.settings),
-            "capacity_bytes": {"hbm": self.capacity_bytes},
-            "search": {
-                "strategies": self.count,
-                "simulated": len(self.simulated),
-                "most_simulated": self.most,
-                "refused": len(self.refused),
-                "cannot_be_faster": self.slower,
-                "left": self.left,
-            },
+            **self.head("strategies", "refused"),
             "compared": [self._row(found) for found in self.simulated],
             "bounded": [{"strategies": dict(words), "least_time_s": least_s} for least_s, words in self.bounded],
             "refused": [self._row(found) for found in self.refused],
         }
 
     def _row(self, found: StrategyFound) -> dict[str, Any]:
-        rate = None if found.iteration_time_s is None else self.rate(found)
-        beside = {f"throughput_{self.unit}_per_s_per_gpu": rate, "refusal": found.refusal}
-        return {**asdict(found), "settings": list(found.settings), **beside}
+        return {**self.row(found), "refusal": found.refusal}
 
 
 @dataclass(slots=True)

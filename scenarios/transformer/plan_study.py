@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -11,7 +10,7 @@ from scenarios.located import located
 from scenarios.mapping import Keep, keep_nothing
 from scenarios.progress import Progress
 from scenarios.search import BestFirst, most_simulated
-from scenarios.summary import job_of
+from scenarios.search_study import SearchStudy
 from scenarios.transformer.filling import settings_of_resolved
 from scenarios.transformer.remedies import refusal
 from scenarios.transformer.search import (
@@ -26,70 +25,16 @@ from scenarios.transformer.typed import TransformerResolved, with_changes
 
 
 @dataclass(frozen=True, slots=True)
-class TransformerPlanStudy:
-    """The fastest of the divisions that fit.
-
-    Attributes:
-        resolved: the scenario with that division.
-        simulated: divisions that were run, fastest first.
-        refused: divisions that do not fit, the nearest to fitting first.
-        capacity_bytes: usable device memory of a rank.
-        count: number of divisions that model, batch and ranks allow.
-        slower: number of divisions that are not simulated because none of them can be faster.
-        left: number of divisions that are not simulated because `most` were.
-        most: limit of simulations.
-    """
-
-    resolved: TransformerResolved
-    simulated: tuple[DivisionFound, ...]
-    refused: tuple[DivisionFound, ...]
-    capacity_bytes: float
-    count: int
-    slower: int
-    left: int
-    most: int
-
-    @property
-    def best(self) -> DivisionFound:
-        """The fastest division."""
-        return self.simulated[0]
-
-    @property
-    def own(self) -> DivisionFound | None:
-        """The scenario's own division, if it fits."""
-        return next((found for found in self.simulated if found.own), None)
-
-    def rate(self, found: DivisionFound) -> float:
-        """Tokens per second and GPU of a division that was simulated."""
-        return self.resolved.global_batch_size / (found.iteration_time_s or float("inf")) / self.resolved.world_size
-
-    def plan_file(self) -> Mapping[str, Any]:
-        """The scenario with the fastest division, which `dlrmsim run` takes as it is."""
-        return self.resolved.to_dict()
+class TransformerPlanStudy(SearchStudy[DivisionFound]):
+    """The fastest of the divisions that model, batch and ranks allow."""
 
     def to_dict(self) -> dict[str, Any]:
         """Everything but the scenario itself as JSON."""
         return {
-            **job_of(self.resolved),
-            "scenario_hash": self.resolved.hash,
-            "iteration_time_s": self.best.iteration_time_s,
-            "settings": list(self.best.settings),
-            "capacity_bytes": {"hbm": self.capacity_bytes},
-            "search": {
-                "divisions": self.count,
-                "simulated": len(self.simulated),
-                "most_simulated": self.most,
-                "do_not_fit": len(self.refused),
-                "cannot_be_faster": self.slower,
-                "left": self.left,
-            },
-            "compared": [self._row(found) for found in self.simulated],
-            "refused": [self._row(found) for found in self.refused],
+            **self.head("divisions", "do_not_fit"),
+            "compared": [self.row(found) for found in self.simulated],
+            "refused": [self.row(found) for found in self.refused],
         }
-
-    def _row(self, found: DivisionFound) -> dict[str, Any]:
-        rate = None if found.iteration_time_s is None else self.rate(found)
-        return {**asdict(found), "settings": list(found.settings), "throughput_tokens_per_s_per_gpu": rate}
 
 
 def study_divisions(
@@ -123,6 +68,7 @@ def study_divisions(
     fastest = sorted(search.simulated, key=lambda found: found.iteration_time_s or 0.0)
     return TransformerPlanStudy(
         with_changes(resolved, fastest[0].settings),
+        "tokens",
         tuple(fastest),
         tuple(sorted(search.refused, key=lambda found: found.excess_bytes)),
         float(memory_of(resolved, search.own.settings).capacity_bytes["hbm"]),

@@ -25,7 +25,7 @@ def strategy_tables(study: StrategyStudy) -> list[TextTable | str]:
         parts.append(bounded_table(study))
     if study.refused:
         parts.append(refused_table(study))
-    return [*parts, command(study)]
+    return [*parts, f"  {command(study)}"]
 
 
 def title(study: StrategyStudy) -> str:
@@ -118,4 +118,4 @@ def refused_table(study: StrategyStudy) -> TextTable:
 def command(study: StrategyStudy) -> str:
     """Options that give the scenario its fastest strategies."""
     options = " ".join(f"--set {setting}" for setting in study.best.settings)
-    return f"  as settings: {options or 'none, the scenario has them already'}"
+    return f"as settings: {options or 'none, the scenario has them already'}"

@@ -27,6 +27,16 @@ class Found(Looked, Protocol):
         """Whether it is the scenario's."""
         ...
 
+    @property
+    def memory_bytes(self) -> float:
+        """Device memory of the fullest rank."""
+        ...
+
+    @property
+    def exposed_comm(self) -> float | None:
+        """Share of the iteration in which ranks communicate and compute nothing; None: not simulated to the end."""
+        ...
+
 
 FoundT = TypeVar("FoundT", bound=Found)
 

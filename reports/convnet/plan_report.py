@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from html import escape
 from typing import Any
 
 from inputs.quantities import format_quantity
@@ -17,9 +16,8 @@ from reports.convnet.plan_tables import (
     time_of,
     title,
 )
-from reports.markup import PageSection, TableRow, number, strong, table, terms, text, tile
-from reports.numbers import seconds
-from reports.page import assemble
+from reports.markup import PageSection, TableRow, number, strong, table, tile
+from reports.plan_page import chart_card, gpus, iteration_tile, page_of_plan, quantity_tile, sentence
 from scenarios.convnet.out_of_core import CopiedBytes
 from scenarios.convnet.plan_study import ConvnetPlanStudy
 
@@ -27,53 +25,43 @@ from scenarios.convnet.plan_study import ConvnetPlanStudy
 def render_plan(study: ConvnetPlanStudy, version: str) -> str:
     """The page, self-contained and offline."""
     resolved = study.resolved
-    found = (f"{finding(study)}.", f"{extent(study)}.")
-    return assemble(
-        "page.html",
-        styles=("page.css",),
-        scripts=("payload.js", "format.js", "theme.js", "charts.js", "tables.js", "blocks.js"),
-        sections=_sections(study),
-        title=escape(f"{resolved.name}, plan of blocks"),
-        version=escape(version),
-        headline=strong("{}", title(study)).html,
-        findings="".join(f'<p class="finding">{text(words[0].upper() + words[1:])}</p>' for words in found),
+    return page_of_plan(
+        resolved,
+        version,
+        title="plan of blocks",
+        headline=strong("{}", title(study)),
+        findings=[sentence(finding(study)), sentence(extent(study))],
         tiles=_tiles(study),
-        facts=terms(
-            [
-                ("Model", resolved.model.name),
-                ("Cluster", resolved.cluster.name),
-                ("GPUs", f"{resolved.world_size:,}, {resolved.cluster.node.ranks} per node"),
-                ("Images", f"{resolved.local_batch_size:,} an iteration and GPU"),
-                ("Weights", "in host memory" if study.best.job.weights == "swap" else "in device memory"),
-            ]
-        ),
-        footer=f"Planned by dlrmsim {escape(version)}.",
+        facts=[
+            gpus(resolved),
+            ("Images", f"{resolved.local_batch_size:,} an iteration and GPU"),
+            ("Weights", "in host memory" if study.best.job.weights == "swap" else "in device memory"),
+        ],
+        script="blocks.js",
+        sections=_sections(study),
     )
 
 
-def _tiles(study: ConvnetPlanStudy) -> str:
+def _tiles(study: ConvnetPlanStudy) -> tuple[str, ...]:
     best = study.best
-    time = seconds(best.iteration_time_s or 0.0).split(" ")
-    peak = format_quantity(best.job.schedule.peak_bytes, "bytes").split(" ")
-    copied = format_quantity(CopiedBytes.of(best.job).both, "bytes").split(" ")
-    return "".join(
-        (
-            tile("Iteration", time[0], time[1], "simulated with this plan"),
-            tile("Throughput", f"{rate_of(study, best):,.0f}", "images/s", "over all GPUs"),
-            tile("Blocks in memory", peak[0], peak[1], f"at most, {device_share(study)} of their room"),
-            tile("Copied", copied[0], copied[1], "an iteration and GPU, both ways"),
-        )
+    peak = format_quantity(best.job.schedule.peak_bytes, "bytes")
+    copied = format_quantity(CopiedBytes.of(best.job).both, "bytes")
+    return (
+        iteration_tile(best.iteration_time_s, "simulated with this plan"),
+        tile("Throughput", f"{rate_of(study, best):,.0f}", "images/s", "over all GPUs"),
+        quantity_tile("Blocks in memory", peak, f"at most, {device_share(study)} of their room"),
+        quantity_tile("Copied", copied, "an iteration and GPU, both ways"),
     )
 
 
 def _sections(study: ConvnetPlanStudy) -> tuple[PageSection, ...]:
-    chart = '<div class="card"><div class="plot" id="memory-chart"></div></div>'
     lede = "Device memory of the first GPU that blocks take in a run with the plan; the line is their room."
+    over_time, payload = "Memory over time", {"plan": _payload(study)}
     one = "Plans with one decision for all blocks but the last, which stays, and the plan."
     return (
-        PageSection("memory", "Memory over time", "Memory over time", lede, chart, {"plan": _payload(study)}),
+        PageSection("memory", over_time, over_time, lede, chart_card("memory"), payload),
         PageSection("compared", "Plans", "Plans beside each other", one, _compared(study)),
-        PageSection("blocks", "Blocks", "Blocks of the plan", f"{CAPTION[0].upper()}{CAPTION[1:]}.", _blocks(study)),
+        PageSection("blocks", "Blocks", "Blocks of the plan", sentence(CAPTION), _blocks(study)),
     )
 
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from html import escape
 from typing import Any
 
 import numpy as np
 
 from inputs.quantities import format_quantity
 from reports.dlrm.plan_tables import SHORT, costliest, cut_in_words, ranks_in_words, shards_in_words, stored_in_words
-from reports.markup import Cell, Markup, PageSection, TableRow, number, strong, table, terms, tile
+from reports.markup import Cell, Markup, PageSection, TableRow, number, strong, table, tile
 from reports.numbers import percent, seconds
-from reports.page import assemble
+from reports.plan_page import chart_card, iteration_tile, page_of_plan, quantity_tile
 from scenarios.dlrm.plan_study import DlrmPlanStudy, PlannedBy, imbalance
 from workloads.dlrm.sharding import PHASES
 
@@ -21,26 +20,19 @@ MOST_ROWS = 4096
 
 def render_plan(study: DlrmPlanStudy, version: str) -> str:
     """The page, self-contained and offline."""
-    resolved = study.resolved
-    return assemble(
-        "page.html",
-        styles=("page.css",),
-        scripts=("payload.js", "format.js", "theme.js", "charts.js", "tables.js", "plan.js"),
-        sections=_sections(study),
-        title=escape(f"{resolved.name}, sharding plan"),
-        version=escape(version),
-        headline=_headline(study).html,
-        findings=f'<p class="finding">{escape(_finding(study))}</p>',
+    return page_of_plan(
+        study.resolved,
+        version,
+        title="sharding plan",
+        headline=_headline(study),
+        findings=[_finding(study)],
         tiles=_tiles(study),
-        facts=terms(
-            [
-                ("Model", resolved.model.name),
-                ("Cluster", resolved.cluster.name),
-                ("Ranks", f"{study.plan.world_size:,}, {study.plan.local_world_size} per node"),
-                ("Planner", study.plan.planner),
-            ]
-        ),
-        footer=f"Planned by dlrmsim {escape(version)}.",
+        facts=[
+            ("Ranks", f"{study.plan.world_size:,}, {study.plan.local_world_size} per node"),
+            ("Planner", study.plan.planner),
+        ],
+        script="plan.js",
+        sections=_sections(study),
     )
 
 
@@ -67,23 +59,20 @@ def _finding(study: DlrmPlanStudy) -> str:
     return f"{fastest}; the next one, of {slower[0]}, takes {percent(slower[1] / study.iteration_time_s - 1.0)} longer."
 
 
-def _tiles(study: DlrmPlanStudy) -> str:
+def _tiles(study: DlrmPlanStudy) -> tuple[str, ...]:
     found = study.statistics
     fullest = float(found.hbm_bytes.max())
-    hbm = format_quantity(fullest, "bytes").split(" ")
-    time = seconds(study.iteration_time_s).split(" ")
+    share = percent(fullest / study.capacity_bytes["hbm"])
     slowest = int(found.perf_s.argmax())
-    return "".join(
-        (
-            tile("Iteration", time[0], time[1], "simulated with this plan"),
-            tile("Fullest HBM", hbm[0], hbm[1], f"{percent(fullest / study.capacity_bytes['hbm'])} of its capacity"),
-            tile("Slowest rank", str(slowest), "", f"{seconds(float(found.perf_s[slowest]))} of table work"),
-            *(
-                tile(f"{name.capitalize()} imbalance", f"{imbalance(values)['max_over_mean']:.3f}", "", "max / mean")
-                for name, values in found.measured().items()
-                if name in ("perf", "output")
-            ),
-        )
+    return (
+        iteration_tile(study.iteration_time_s, "simulated with this plan"),
+        quantity_tile("Fullest HBM", format_quantity(fullest, "bytes"), f"{share} of its capacity"),
+        tile("Slowest rank", str(slowest), "", f"{seconds(float(found.perf_s[slowest]))} of table work"),
+        *(
+            tile(f"{name.capitalize()} imbalance", f"{imbalance(values)['max_over_mean']:.3f}", "", "max / mean")
+            for name, values in found.measured().items()
+            if name in ("perf", "output")
+        ),
     )
 
 
@@ -100,7 +89,7 @@ def _sections(study: DlrmPlanStudy) -> tuple[PageSection, ...]:
     ]
     if study.compared:
         charts.insert(0, ("planners", "Planners", "Time of an iteration, simulated with each planner's plan."))
-    sections = [PageSection(a, title, title, lede, _card(a)) for a, title, lede in charts]
+    sections = [PageSection(a, title, title, lede, chart_card(a)) for a, title, lede in charts]
     listed = _listed(study)
     cut = study.plan.world_size > len(listed)
     title = f"The slowest {MOST_ROWS:,} of {study.plan.world_size:,} ranks" if cut else "All ranks"
@@ -110,10 +99,6 @@ def _sections(study: DlrmPlanStudy) -> tuple[PageSection, ...]:
         [PageSection("compared", "All planners", "All planners", "", _planner_table(study))] if study.compared else []
     )
     return (*sections, tables, ranks, *compared)
-
-
-def _card(anchor: str) -> str:
-    return f'<div class="card"><div class="plot" id="{anchor}-chart"></div></div>'
 
 
 def _payload(study: DlrmPlanStudy) -> dict[str, Any]:

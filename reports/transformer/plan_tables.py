@@ -29,7 +29,7 @@ def plan_tables(study: TransformerPlanStudy) -> list[TextTable | str]:
     parts: list[TextTable | str] = [headline(study), simulated_table(study)]
     if study.refused:
         parts.append(refused_table(study))
-    return [*parts, command(study)]
+    return [*parts, f"  {command(study)}"]
 
 
 def headline(study: TransformerPlanStudy) -> str:
@@ -140,4 +140,4 @@ def refused_table(study: TransformerPlanStudy) -> TextTable:
 def command(study: TransformerPlanStudy) -> str:
     """Options that give the scenario its fastest division."""
     options = " ".join(f"--set {setting}" for setting in study.best.settings)
-    return f"  as settings: {options or 'none, the scenario has it already'}"
+    return f"as settings: {options or 'none, the scenario has it already'}"

@@ -8,6 +8,7 @@ from functools import cache, partial
 import pytest
 
 from inputs.errors import InfeasibleError, InputError
+from reports.plans import plan_page
 from scenarios.family import FAMILIES
 from scenarios.prepare import prepare
 from scenarios.progress import Silent
@@ -190,3 +191,12 @@ def test_results_that_are_kept_are_not_simulated_again():
     again = study_divisions(small("3 GB"), Silent(), compare=True, keep=partial(keep))
     assert count == len(first.simulated) == len(kept)
     assert again.to_dict() == first.to_dict()
+
+
+def test_the_page_prints_settings_as_they_are():
+    """Names keep their capitals, such as those of sites."""
+    study = study_divisions(small(), Silent())
+    best = replace(study.best, settings=("site_order=[Oslo,Rome]",))
+    page = plan_page(replace(study, simulated=(best, *study.simulated[1:])), "1")
+    assert "As settings: <code" in page
+    assert "--set site_order=[Oslo,Rome]</code>" in page

@@ -17,19 +17,9 @@ import numpy as np
 
 from benchmarks.random_programs import ChoiceSource
 from hardware_specs import load_cluster
+from simulator.collective_calls import CollectiveCall, CollectiveOp
 from simulator.lowering import Machine, build_machine
-from simulator.operators import (
-    CollectiveCall,
-    CollectiveOp,
-    DenseOptimizer,
-    Elementwise,
-    Gemm,
-    HostWork,
-    Kernel,
-    KernelSeries,
-    Marker,
-    Operator,
-)
+from simulator.operators import DenseOptimizer, Elementwise, Gemm, HostWork, Kernel, KernelSeries, Marker, Operator
 from simulator.program import Program, ProgramBuilder, Stream, TaskGraph
 
 T = TypeVar("T")

@@ -14,7 +14,7 @@ import numpy as np
 
 from benchmarks.rows import Row
 from benchmarks.traces import ROOT
-from simulator.operators import CollectiveCall
+from simulator.collective_calls import CollectiveCall
 
 if TYPE_CHECKING:
     from simulator.lowering import Machine

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from inputs.quantities import format_quantity
+from simulator.categories import Category
+from simulator.collective_calls import CollectiveCall
 from simulator.operators import (
     Amount,
     Attention,
-    Category,
-    CollectiveCall,
     Convolution,
     Copy,
     Delay,
@@ -25,8 +25,8 @@ from simulator.operators import (
     Interaction,
     KernelSeries,
     Measured,
-    Work,
 )
+from simulator.work import Work
 
 KIND_NAMES: Mapping[str, str] = {
     "gemm": "GEMM",

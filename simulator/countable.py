@@ -12,8 +12,9 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from inputs.errors import InputError
+from simulator.categories import Category
 from simulator.lowered import PS_PER_S, LoweredGroup, LoweredProgram
-from simulator.operators import Amount, Category, FloatArray
+from simulator.operators import Amount, FloatArray
 from simulator.program import Program
 
 MAX_TASK_S = 4500.0

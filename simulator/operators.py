@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from typing import Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hardware_specs.library import Operation
-from simulator.precisions import BYTES_PER_ELEMENT, Precision
+from simulator.categories import Category
+from simulator.precisions import Precision
 
 FloatArray: TypeAlias = NDArray[np.float64]
 Amount: TypeAlias = float | FloatArray
@@ -30,24 +29,6 @@ Access = Literal["stream", "columns", "transpose", "gather", "scatter", "bucketi
 SORTED_BYTES = 32.0
 """Bytes of a CPU's memory touched for each lookup beside its index where an update sorts lookups by row: keys before
 and after the sort, rows and bags as int64."""
-
-
-class Category(StrEnum):
-    """Kind of a task's time in breakdowns."""
-
-    COMPUTE = "compute"
-    COMM = "comm"
-    COPY = "copy"
-    HOST = "host"
-    INPUT = "input"
-    IDLE = "idle"
-
-
-INPUT_SECTION = "input"
-"""Section of the tasks that bring the next batch in."""
-
-INPUT_CATEGORIES = (Category.HOST, Category.COPY, Category.INPUT)
-"""Categories of such tasks that are neither on the GPU nor on the network."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -398,52 +379,6 @@ class KernelSeries:
         return sum(count for count, _ in self.kernels)
 
 
-CollectiveOp: TypeAlias = Operation
-
-
-def busbw_factor(op: CollectiveOp, ranks: int) -> float:
-    """Factor from algbw to busbw with ``ranks`` members.
-
-    Source: nccl-tests, doc/PERFORMANCE.md.
-    """
-    if op == "all_reduce":
-        return 2.0 * (ranks - 1) / ranks
-    if op in ("all_gather", "reduce_scatter", "all_to_all", "gather", "scatter"):
-        return (ranks - 1) / ranks
-    return 1.0
-
-
-@dataclass(frozen=True, slots=True)
-class CollectiveCall:
-    """A collective on a communicator.
-
-    ``bytes`` is nccl-tests' size: all_reduce, broadcast, reduce: the buffer; all_gather: the output; reduce_scatter
-    and all_to_all: one rank's input, own part included; sendrecv: the message that each rank sends to the next; gather,
-    scatter: the root's buffer. For an uneven all_to_all ``bytes`` is an array ``[P]``, what
-    each rank sends (own part included, spread evenly over the members), and what a rank receives is the mean over
-    senders unless ``receive_weights`` ``[P]`` gives weights for the destinations: then i sends to j
-    ``bytes[i] * receive_weights[j] / sum(receive_weights)``. ``peer_shares`` ``[P, n]`` gives the fraction of what each
-    rank sends for each of the n members in rank order (rows sum to 1), own part included, where no weights of the
-    receivers describe them. ``root`` is the member, counted in rank order, whose buffer a gather or scatter fills or
-    sends, by messages straight between it and the others; None: the first member, by the library's algorithm.
-    ``on_host``: buffers are in host memory, and no message takes the links of a GPU. ``repeats``: equal calls that
-    follow each other without anything between them, as one task; ``bytes`` is the size of one. ``in_step``: ranks of a
-    program are replicas that reach the call together: its instances are one activity where ranks do not vary and all
-    instances are alike (`simulator.lowering.replicas`).
-    """
-
-    op: CollectiveOp
-    communicator: str
-    bytes: Amount
-    dtype: str = "fp32"
-    receive_weights: FloatArray | None = None
-    peer_shares: FloatArray | None = None
-    root: int | None = None
-    on_host: bool = False
-    repeats: int = 1
-    in_step: bool = False
-
-
 Operator: TypeAlias = (
     Gemm
     | Attention
@@ -462,52 +397,3 @@ Operator: TypeAlias = (
     | Measured
     | Delay
 )
-Work: TypeAlias = Operator | CollectiveCall
-
-_CATEGORIES: dict[type, Category] = {
-    Copy: Category.COPY, HostWork: Category.HOST, Ingest: Category.INPUT,
-    CollectiveCall: Category.COMM, Delay: Category.IDLE,
-}  # fmt: skip
-
-
-def host_traffic(work: Work) -> HostTraffic | None:
-    """Traffic of a task between its GPU and the host; None where there is none."""
-    if isinstance(work, EmbeddingLookup | EmbeddingUpdate | CacheFill):
-        return work.host
-    if isinstance(work, Copy) and work.direction != "d2d":
-        return HostTraffic(work.bytes) if work.direction == "h2d" else HostTraffic(write_bytes=work.bytes)
-    return None
-
-
-def touched_bytes(work: Work) -> Amount:
-    """Bytes that a kernel reads and writes in the memory of the processor that runs it: a scalar, or ``[P]``.
-
-    0 of all that is no kernel, or runs only on GPUs.
-    """
-    if isinstance(work, Gemm | Convolution):
-        return float(BYTES_PER_ELEMENT[work.precision]) * work.elements
-    if isinstance(work, EmbeddingLookup):
-        return work.row_bytes + work.output_bytes + work.index_bytes
-    if isinstance(work, EmbeddingUpdate):
-        return work.gradient_bytes + work.weight_bytes + work.state_bytes + work.sort_bytes
-    if isinstance(work, Elementwise | Interaction):
-        return work.read_bytes + work.write_bytes
-    if isinstance(work, DenseOptimizer):
-        return work.traffic_bytes
-    return 2.0 * work.bytes if isinstance(work, Copy) and work.direction == "d2d" else 0.0
-
-
-def operator_name(work: Work) -> str:
-    """Name of a task's operator in breakdowns; a measured task has only its category."""
-    if isinstance(work, CollectiveCall):
-        return work.op
-    if isinstance(work, KernelSeries):
-        return work.name
-    return str(work.category) if isinstance(work, Measured) else type(work).__name__
-
-
-def category_of(work: Work) -> Category:
-    """The category a task with this work is counted under in breakdowns."""
-    if isinstance(work, Marker | Measured):
-        return work.category
-    return _CATEGORIES.get(type(work), Category.COMPUTE)

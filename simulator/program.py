@@ -15,7 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from inputs.errors import ProgramError
-from simulator.operators import Category, CollectiveCall, Work, category_of
+from simulator.categories import Category
+from simulator.collective_calls import CollectiveCall
+from simulator.work import Work, category_of
 
 IntArray: TypeAlias = NDArray[np.int64]
 Dependency: TypeAlias = int | tuple[int, int]

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from simulator.collective_calls import CollectiveCall
 from simulator.engine.records import ActivityTimes, EngineRun, GroupTimes, IterationRecord
 from simulator.lowered import Activity, ConstantDurations, LoweredGroup, LoweredProgram, phase
-from simulator.operators import CollectiveCall
 from simulator.program import IntArray, Program, TaskGraph
 
 Row = tuple[int, int] | tuple[int, int, int]

@@ -9,9 +9,9 @@ import numpy as np
 from hardware_specs.loader import CATALOGS
 from hardware_specs.types import Cluster
 from inputs.yaml_lines import load_yaml
+from simulator.collective_calls import CollectiveOp
 from simulator.network import CollectiveModel
 from simulator.network.collectives import Call
-from simulator.operators import CollectiveOp
 
 
 def sourced(value: object) -> dict[str, object]:

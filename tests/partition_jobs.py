@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from hardware_specs import load_cluster
+from simulator.collective_calls import CollectiveCall
 from simulator.lowering import Machine, build_machine
-from simulator.operators import CollectiveCall
 from simulator.program import Program
 from workloads.convnet.builder import NetworkBuilder
 from workloads.convnet.layers import Network

@@ -18,18 +18,10 @@ from simulator.analysis.collectives import collective_table
 from simulator.analysis.critical_path import critical_path
 from simulator.analysis.metrics import iteration_time
 from simulator.analysis.ranks import choose_ranks
+from simulator.collective_calls import CollectiveCall
 from simulator.engine import RunOptions, run
 from simulator.lowered import Activity, ConstantDurations, LoweredGroup, LoweredProgram, phase
-from simulator.operators import (
-    CollectiveCall,
-    Copy,
-    DenseOptimizer,
-    EmbeddingLookup,
-    EmbeddingUpdate,
-    Gemm,
-    HostWork,
-    Interaction,
-)
+from simulator.operators import Copy, DenseOptimizer, EmbeddingLookup, EmbeddingUpdate, Gemm, HostWork, Interaction
 from simulator.program import ProgramBuilder, TaskGraph
 
 US = 1_000_000  # ps

@@ -10,7 +10,7 @@ from inputs.yaml_lines import Document
 from scenarios.dlrm.plans import PlanningJob, plan_of
 from scenarios.dlrm.typed import DlrmResolved, dlrm_of
 from scenarios.resolve import resolve
-from simulator.operators import CollectiveCall
+from simulator.collective_calls import CollectiveCall
 from simulator.program import Program
 from workloads.dlrm.family import DlrmWorkload
 

@@ -20,8 +20,9 @@ from scenarios.progress import Progress
 from scenarios.resolved import ResolvedScenario
 from scenarios.types import KIND, WORKLOAD, Scenario, Section
 from simulator.analysis import Bound
+from simulator.collective_calls import CollectiveCall
 from simulator.lowering import Machine
-from simulator.operators import CollectiveCall, Gemm
+from simulator.operators import Gemm
 from simulator.program import TaskGraph
 from workloads.family import Headline, Model
 from workloads.graded import Graded

@@ -10,10 +10,10 @@ import numpy as np
 
 from scenarios.machine import machine_of
 from scenarios.resolve import load_scenario
+from simulator.collective_calls import CollectiveCall
 from simulator.engine import RunOptions, run
 from simulator.lowered import PS_PER_S
 from simulator.lowering import Machine, lower
-from simulator.operators import CollectiveCall
 from simulator.program import Program, TaskGraph
 from workloads.transformer.architecture import Transformer
 from workloads.transformer.iteration import iteration_graph

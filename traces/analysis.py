@@ -22,8 +22,9 @@ from simulator.analysis import (
 from simulator.analysis.steps import RankWindow, StepRow, step_table
 from simulator.analysis.stragglers import Straggler, stragglers
 from simulator.analysis.summary import breakdown_summary, critical_path_summary
+from simulator.categories import Category
 from simulator.lowered import PS_PER_S
-from simulator.operators import Category, Measured
+from simulator.operators import Measured
 from traces.imported import Imported, RankStep
 from traces.measured import MeasuredRun
 from traces.task_names import common_name

@@ -17,9 +17,12 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from simulator.analysis.timeline import Timeline
-from simulator.operators import Amount, Category, CollectiveCall, Copy, Delay, Measured, Work
+from simulator.categories import Category
+from simulator.collective_calls import CollectiveCall
+from simulator.operators import Amount, Copy, Delay, Measured
 from simulator.precisions import BYTES_PER_ELEMENT
 from simulator.program import IntArray, Program, TaskGraph
+from simulator.work import Work
 from traces.imported import RankStep
 from traces.lanes import lane_name, lanes_of
 from traces.task_names import common_name

@@ -12,7 +12,8 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from simulator.operators import CollectiveOp, FloatArray
+from simulator.collective_calls import CollectiveOp
+from simulator.operators import FloatArray
 from traces.typed import MAX_BYTES, MAX_RANKS, Bytes, Rank
 
 UNKNOWN_SPLITS = "uneven exchanges with truncated or missing splits, or not one split per member (taken: even)"

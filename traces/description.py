@@ -8,20 +8,12 @@ from typing import Literal, TypeAlias
 import msgspec
 import numpy as np
 
-from simulator.operators import (
-    Amount,
-    Category,
-    CollectiveCall,
-    CollectiveOp,
-    Copy,
-    Delay,
-    Gemm,
-    Measured,
-    Work,
-    category_of,
-)
+from simulator.categories import Category
+from simulator.collective_calls import CollectiveCall, CollectiveOp
+from simulator.operators import Amount, Copy, Delay, Gemm, Measured
 from simulator.precisions import Precision
 from simulator.program import IntArray, Program, TaskGraph
+from simulator.work import Work, category_of
 from traces.imported import Gap, RankStep
 
 VERSION = 2

@@ -6,7 +6,9 @@ import re
 from enum import StrEnum
 from functools import cache
 
-from simulator.operators import Category, Measured, Work
+from simulator.categories import Category
+from simulator.operators import Measured
+from simulator.work import Work
 
 
 class KernelClass(StrEnum):

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from simulator.collective_calls import CollectiveCall
 from simulator.engine import ActivityTimes, EngineRun, GroupTimes, IterationRecord
 from simulator.engine.records import RunRecorder
 from simulator.lowered import Activity, ConstantDurations, LoweredGroup, LoweredProgram, phase
-from simulator.operators import CollectiveCall
 from simulator.program import IntArray, Program, TaskGraph, sequenced_calls
 from traces.merge import Merged
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from inputs.errors import InputError, ProgramError
-from simulator.operators import Amount, CollectiveCall, Copy, Delay, FloatArray, Measured, Work
+from simulator.collective_calls import CollectiveCall
+from simulator.operators import Amount, Copy, Delay, FloatArray, Measured
 from simulator.program import (
     Disagreement,
     IntArray,
@@ -18,6 +19,7 @@ from simulator.program import (
     calls_by_communicator,
     disagreements,
 )
+from simulator.work import Work
 from traces.rank_tasks import RankTasks
 from traces.typed import ONE_EACH, SAME_CALLS
 

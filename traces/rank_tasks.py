@@ -10,8 +10,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from simulator.operators import Work
 from simulator.program import IntArray
+from simulator.work import Work
 
 
 @dataclass(frozen=True, slots=True)

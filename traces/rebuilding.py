@@ -9,8 +9,10 @@ from pathlib import Path
 import numpy as np
 
 from inputs.errors import InputError
+from simulator.categories import Category
+from simulator.collective_calls import CollectiveCall
 from simulator.lowered import PS_PER_S
-from simulator.operators import Category, CollectiveCall, Delay, Measured
+from simulator.operators import Delay, Measured
 from simulator.program import IntArray
 from traces.description import TAIL, About, CollectiveWords, CopyWords, ProgramWords, work_of
 from traces.imported import ABSENT, Gap, Imported, RankStep, absent_ranks

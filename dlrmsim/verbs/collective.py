@@ -20,10 +20,10 @@ from scenarios.located import of_file
 from scenarios.progress import Progress, Silent
 from scenarios.uncertainty.collectives import table_intervals
 from scenarios.uncertainty.interval import Interval
+from simulator.collective_calls import CollectiveOp
 from simulator.network.collectives.algorithm import check_algorithm
 from simulator.network.size_table import SizeTable, size_tables
 from simulator.network.topology import Placement
-from simulator.operators import CollectiveOp
 
 MAX_SIZES = 200
 MAX_DIGITS = 20

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from hardware_specs import Cluster
+from simulator.collective_calls import CollectiveOp
 from simulator.lowering import Machine
 from simulator.network.collectives import Call
-from simulator.operators import CollectiveOp
 from workloads.dlrm.model.settings import DlrmSettings
 from workloads.dlrm.sharding.costs import MachineTimes, Ranks
 

@@ -18,9 +18,10 @@ import numpy as np
 
 from scenarios.machine import machine_of
 from scenarios.transformer.typed import TransformerResolved
+from simulator.collective_calls import CollectiveCall, CollectiveOp
 from simulator.lowering import Machine
 from simulator.network.collectives import Call
-from simulator.operators import CollectiveCall, CollectiveOp, HostWork
+from simulator.operators import HostWork
 from workloads.transformer.parts import NetworkPart, parts_of, stage_parts
 from workloads.transformer.recorder import PassWork
 from workloads.transformer.settings import ParallelSizes, TransformerSettings

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from simulator.operators import CollectiveOp
+from simulator.collective_calls import CollectiveOp
 
 LARGE_BYTES = 2**20
 """Size from which a collective is large: 1 MiB, as in tables of errors."""

@@ -15,8 +15,8 @@ import numpy as np
 from simulator.analysis.input_waiting import input_waits
 from simulator.analysis.intervals import union_length
 from simulator.analysis.window import Window, measured_window
+from simulator.categories import Category
 from simulator.engine.records import EngineRun, GroupTimes
-from simulator.operators import Category
 from simulator.program import IntArray, Program
 
 RANKS_PER_BLOCK = 2048

@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simulator.analysis.window import measured_window, record_of
+from simulator.collective_calls import CollectiveCall, CollectiveOp, busbw_factor
 from simulator.engine.records import EngineRun, GroupTimes
 from simulator.lowered import PS_PER_S
-from simulator.operators import CollectiveCall, CollectiveOp, FloatArray, busbw_factor
+from simulator.operators import FloatArray
 from simulator.program import IntArray, Program, SequencedCall, TaskGraph, sequenced_calls
 
 

@@ -12,10 +12,11 @@ from dataclasses import dataclass
 
 from simulator.analysis.causes import History, Place
 from simulator.analysis.window import Window, measured_window
+from simulator.categories import Category
 from simulator.engine.records import EngineRun
 from simulator.lowered import LoweredProgram
-from simulator.operators import Category, category_of, operator_name
 from simulator.program import Program
+from simulator.work import category_of, operator_name
 
 IDLE = str(Category.IDLE)
 """Category of time in which nothing on the path runs: a delay, or a controller that holds a stream back."""

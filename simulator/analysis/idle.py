@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simulator.analysis.window import Window
+from simulator.categories import Category
 from simulator.engine.records import GroupTimes
-from simulator.operators import Category
 from simulator.program import IntArray, Program
 
 _DEVICE = (Category.COMPUTE, Category.COMM, Category.COPY)

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from simulator.categories import Category
 from simulator.engine.records import EngineRun
-from simulator.operators import Category
 from simulator.program import IntArray, Program
 
 

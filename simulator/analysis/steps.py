@@ -11,9 +11,9 @@ from simulator.analysis.breakdown import break_down
 from simulator.analysis.idle import IdleAnalysis
 from simulator.analysis.intervals import union_length
 from simulator.analysis.window import Window
+from simulator.categories import Category
 from simulator.engine.records import EngineRun, GroupTimes
 from simulator.lowered import PS_PER_S
-from simulator.operators import Category
 from simulator.program import Program
 
 

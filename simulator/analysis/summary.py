@@ -15,9 +15,10 @@ from simulator.analysis.collectives import CollectiveRow, collective_table
 from simulator.analysis.critical_path import CriticalPath, critical_path
 from simulator.analysis.metrics import IterationTime, SteadyRule, iteration_time
 from simulator.analysis.ranks import ChosenRanks, choose_ranks
+from simulator.categories import INPUT_CATEGORIES, INPUT_SECTION
 from simulator.engine.records import EngineRun
 from simulator.lowered import PS_PER_S, LoweredProgram
-from simulator.operators import INPUT_CATEGORIES, INPUT_SECTION, Delay
+from simulator.operators import Delay
 from simulator.program import IntArray, TaskGraph
 
 

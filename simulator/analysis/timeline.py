@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from simulator.categories import Category
 from simulator.engine.records import EngineRun, GroupTimes, IterationRecord
-from simulator.operators import Category
 from simulator.program import IntArray, Program
 
 if TYPE_CHECKING:  # both take longer to import than the command line may take to start

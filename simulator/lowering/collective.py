@@ -9,6 +9,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from simulator.collective_calls import CollectiveCall
 from simulator.countable import require_countable
 from simulator.lowered import Activity, Phase
 from simulator.lowering.replicas import Replicas, replicas_of
@@ -16,7 +17,7 @@ from simulator.lowering.result import CollectiveInfo
 from simulator.network.blocks import Block
 from simulator.network.collectives import Call
 from simulator.network.model import CollectiveModel, Timed
-from simulator.operators import Amount, CollectiveCall, FloatArray
+from simulator.operators import Amount, FloatArray
 from simulator.program import IntArray, Program, SequencedCall
 
 

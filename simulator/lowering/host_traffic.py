@@ -17,8 +17,9 @@ from simulator.lowering.machine import Machine
 from simulator.lowering.private import toward_mean
 from simulator.network.levels import Level, Port
 from simulator.network.model import picoseconds_of
-from simulator.operators import Amount, Copy, FloatArray, HostTraffic, host_traffic
+from simulator.operators import Amount, Copy, FloatArray, HostTraffic
 from simulator.program import IntArray, Program
+from simulator.work import host_traffic
 
 PORTS: dict[Port, tuple[Port, ...]] = {
     "pcie_h2d": ("pcie_h2d", "switch_down", "ddr"),

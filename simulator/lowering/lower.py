@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from inputs.errors import InputError, ProgramError
+from simulator.categories import Category
 from simulator.countable import require_countable_tasks
 from simulator.lowered import Activity, FusedCalls, LoweredGroup, LoweredProgram
 from simulator.lowering.collective import CollectiveLowering, LoweredCollective
@@ -20,7 +21,7 @@ from simulator.lowering.shared_work import SharedWork, shared_work_of
 from simulator.lowering.variation import Variation
 from simulator.lowering.warn import warnings_of
 from simulator.network.background import background_of
-from simulator.operators import Amount, Category
+from simulator.operators import Amount
 from simulator.program import IntArray, Program, TaskGraph, sequenced_calls
 
 

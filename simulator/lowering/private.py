@@ -6,21 +6,14 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
+from simulator.categories import INPUT_CATEGORIES, INPUT_SECTION, Category
+from simulator.collective_calls import CollectiveCall
 from simulator.compute import ComputeModel
 from simulator.lowered import PS_PER_S, ConstantDurations, Durations
 from simulator.lowering.variation import Variation, VariedDurations
-from simulator.operators import (
-    INPUT_CATEGORIES,
-    INPUT_SECTION,
-    Amount,
-    Category,
-    CollectiveCall,
-    EmbeddingLookup,
-    EmbeddingUpdate,
-    FloatArray,
-    category_of,
-)
+from simulator.operators import Amount, EmbeddingLookup, EmbeddingUpdate, FloatArray
 from simulator.program import IntArray, Program
+from simulator.work import category_of
 
 
 def toward_mean(values: Amount, part: float) -> Amount:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from simulator.collective_calls import CollectiveOp
 from simulator.lowered import LoweredProgram
-from simulator.operators import CollectiveOp
 
 SHARE_IN_WORDS = re.compile(r" \(\d+ tasks?, ([\d.]+) % of the task time\)$")
 """End of a warning's line (`ModelWarning.__str__`); the group is its share, per cent."""

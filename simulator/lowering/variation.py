@@ -14,7 +14,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from simulator.operators import Amount, Category, FloatArray
+from simulator.categories import Category
+from simulator.operators import Amount, FloatArray
 from simulator.program import IntArray, Program
 
 BATCH = "batch contents"

@@ -7,10 +7,11 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from simulator.collective_calls import CollectiveCall
 from simulator.lowering.collective import LoweredCollective
 from simulator.lowering.machine import Machine
 from simulator.lowering.result import ModelWarning
-from simulator.operators import Amount, CollectiveCall
+from simulator.operators import Amount
 from simulator.program import TaskGraph
 
 

@@ -31,6 +31,7 @@ import numpy as np
 from hardware_specs.collectives import CalibrationPoint, Shares
 from hardware_specs.types import Cluster
 from inputs.errors import InputError
+from simulator.collective_calls import CollectiveOp
 from simulator.network.blocks import Block
 from simulator.network.collectives.algorithm import Call, CollectiveAlgorithm, Stage, algorithms_of
 from simulator.network.levels import ResourceClass
@@ -40,7 +41,6 @@ from simulator.network.membership import blocks_of
 from simulator.network.peers import peer_shares
 from simulator.network.topology import Topology
 from simulator.network.transport import Transport, Way
-from simulator.operators import CollectiveOp
 
 LinkClass = Literal["near", "nic"]
 LARGEST_SHARE = 3.0

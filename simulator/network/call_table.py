@@ -14,6 +14,7 @@ import numpy as np
 
 from hardware_specs.collectives import Shares
 from hardware_specs.types import Cluster
+from simulator.collective_calls import CollectiveOp
 from simulator.network.calibration import Calibration, LinkClass, calibrate
 from simulator.network.collectives import Call, CollectiveAlgorithm
 from simulator.network.collectives.algorithm import Latency, Stage
@@ -24,7 +25,7 @@ from simulator.network.model import ALONE, NETWORK, CollectiveModel, StageAmount
 from simulator.network.peers import peer_shares
 from simulator.network.pipeline import latency_s
 from simulator.network.transport import Transport
-from simulator.operators import CollectiveOp, FloatArray
+from simulator.operators import FloatArray
 from simulator.program import IntArray
 
 _COLUMNS = (

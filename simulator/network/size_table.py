@@ -10,12 +10,12 @@ import numpy as np
 from hardware_specs.types import Cluster
 from inputs.errors import InputError
 from inputs.quantities import MAX_RANKS
+from simulator.collective_calls import CollectiveOp, busbw_factor
 from simulator.network.blocks import Block
 from simulator.network.collectives import Call
 from simulator.network.membership import blocks_of
 from simulator.network.model import CollectiveModel, Timed
 from simulator.network.topology import Placement, Topology
-from simulator.operators import CollectiveOp, busbw_factor
 
 
 def busbw_bytes_per_s(op: CollectiveOp, ranks: int, size_bytes: float, time_s: float) -> float:

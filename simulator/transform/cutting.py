@@ -7,9 +7,9 @@ from typing import TypeVar
 
 import numpy as np
 
+from simulator.collective_calls import CollectiveCall
 from simulator.operators import (
     Attention,
-    CollectiveCall,
     Convolution,
     Copy,
     DenseOptimizer,
@@ -19,9 +19,9 @@ from simulator.operators import (
     Kernel,
     KernelSeries,
     Measured,
-    Work,
     scaled,
 )
+from simulator.work import Work
 
 _AMOUNTS: dict[type, tuple[str, ...]] = {
     Attention: ("flops", "bytes"),

@@ -19,12 +19,15 @@ from typing import Annotated, ClassVar, Literal, TypeAlias
 
 from pydantic import Field
 
-from simulator.operators import Category, CollectiveCall, HostWork, category_of
+from simulator.categories import Category
+from simulator.collective_calls import CollectiveCall
+from simulator.operators import HostWork
 from simulator.program import IntArray, TaskGraph
 from simulator.transform.cutting import part_of
 from simulator.transform.editable import EditableProgram, EditableTask, editable, rebuilt
 from simulator.transform.launches import Launches, kernels_of, with_launches
 from simulator.transform.transformation import TRANSFORMATIONS, Changed, Groups, Transformation
+from simulator.work import category_of
 
 Beside: TypeAlias = Literal["producers", "consumers", "nothing"]
 """Kernels that are cut with a collective: those that it waits for, or those that wait for it."""

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from simulator.operators import Work
 from simulator.program import IntArray, Program, ProgramBuilder, Stream, TaskGraph
+from simulator.work import Work
 
 
 @dataclass(slots=True, eq=False)

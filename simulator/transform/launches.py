@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from simulator.operators import Category, CollectiveCall, HostWork, KernelSeries, Marker, Work, category_of
+from simulator.categories import Category
+from simulator.collective_calls import CollectiveCall
+from simulator.operators import HostWork, KernelSeries, Marker
 from simulator.transform.editable import EditableProgram, EditableTask
+from simulator.work import Work, category_of
 
 
 def kernels_of(work: Work) -> int:

@@ -17,12 +17,15 @@ from typing import ClassVar
 from pydantic import Field
 
 from inputs.errors import InputError
-from simulator.operators import Category, CollectiveCall, HostWork, category_of
+from simulator.categories import Category
+from simulator.collective_calls import CollectiveCall
+from simulator.operators import HostWork
 from simulator.program import TaskGraph
 from simulator.transform.editable import EditableProgram, EditableTask, editable, rebuilt
 from simulator.transform.launches import Launches, kernels_of, with_launches
 from simulator.transform.pattern import NamePattern
 from simulator.transform.transformation import TRANSFORMATIONS, Changed, Groups, Transformation
+from simulator.work import category_of
 
 AGAIN = "_again"
 """End of the names of copies."""

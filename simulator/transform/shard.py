@@ -18,7 +18,8 @@ import numpy as np
 from pydantic import Field
 
 from inputs.errors import InputError, nearest_name
-from simulator.operators import Amount, CollectiveCall, CollectiveOp, Gemm, HostWork, KernelSeries, Work
+from simulator.collective_calls import CollectiveCall, CollectiveOp
+from simulator.operators import Amount, Gemm, HostWork, KernelSeries
 from simulator.precisions import BYTES_PER_ELEMENT
 from simulator.program import IntArray, Stream, TaskGraph
 from simulator.transform.editable import EditableProgram, EditableTask, editable, rebuilt
@@ -30,6 +31,7 @@ from simulator.transform.transformation import (
     Transformation,
     mean_over_ranks,
 )
+from simulator.work import Work
 
 Join: TypeAlias = Literal["all_gather", "all_reduce", "nothing"]
 SHARD_COMM = "shard_comm"

@@ -12,10 +12,12 @@ from scenarios.library import CATALOG
 from scenarios.prepare import Prepared, prepare
 from scenarios.progress import Silent
 from scenarios.resolve import load_scenario
+from simulator.collective_calls import CollectiveCall
 from simulator.engine import run
 from simulator.lowering import lower
-from simulator.operators import CollectiveCall, Copy, Work
+from simulator.operators import Copy
 from simulator.program import TaskGraph
+from simulator.work import Work
 from tests.law_runs import analysis, base_s, check_sums, iteration_s, small
 from workloads.convnet.all_reduce import BAIDU_CYCLE_S
 from workloads.convnet.settings import Strategy

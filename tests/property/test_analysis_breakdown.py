@@ -6,7 +6,9 @@ from hypothesis import strategies as st
 
 from simulator.analysis import break_down
 from simulator.analysis.intervals import union_length
-from simulator.operators import Category, CollectiveCall, Copy, Delay, Gemm, HostWork, Ingest
+from simulator.categories import Category
+from simulator.collective_calls import CollectiveCall
+from simulator.operators import Copy, Delay, Gemm, HostWork, Ingest
 from simulator.program import ProgramBuilder
 from tests.analysis_runs import group_times, hand_run
 

@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simulator.analysis import Window, critical_path, measured_window
+from simulator.collective_calls import CollectiveCall
 from simulator.engine import IssueByReadiness, RunOptions, run
-from simulator.operators import CollectiveCall, Gemm
+from simulator.operators import Gemm
 from simulator.program import ProgramBuilder, Stream, TaskGraph
 from tests.analysis_runs import lowered
 

@@ -14,8 +14,8 @@ from benchmarks.random_programs import RandomProgram
 from scenarios.prepare import Prepared, prepare
 from scenarios.progress import Silent
 from scenarios.resolve import load_scenario
+from simulator.collective_calls import CollectiveCall
 from simulator.lowering import lower
-from simulator.operators import CollectiveCall
 
 BACKENDS, EXCHANGES = ("ccl", "mpi"), ("all_to_all", "scatter", "scatter_list")
 CLUSTERS = ("xeon_8280_opa", "xeon_8180_upi8")

@@ -10,11 +10,12 @@ from hypothesis import strategies as st
 from benchmarks.oracle import compare
 from benchmarks.random_programs import RandomProgram
 from hardware_specs import load_cluster
+from simulator.collective_calls import CollectiveCall
 from simulator.lowering import build_machine, lower
 from simulator.network import ALGORITHMS
 from simulator.network.background import OtherJob
 from simulator.network.collectives import Call
-from simulator.operators import CollectiveCall, Copy, HostWork
+from simulator.operators import Copy, HostWork
 from simulator.program import ProgramBuilder, TaskGraph
 from tests.network_machines import (
     changed,

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from benchmarks.oracle import compare
 from benchmarks.random_programs import RandomProgram
 from hardware_specs import load_cluster
+from simulator.collective_calls import CollectiveCall
 from simulator.lowering import Variation, build_machine, lower
-from simulator.operators import CollectiveCall, EmbeddingLookup
+from simulator.operators import EmbeddingLookup
 from simulator.program import TaskGraph
 from tests.pipeline_jobs import MODEL, read_at, small_plan, small_settings
 from workloads.dlrm.iteration.generate import generate

@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from hardware_specs.loader import load_gpu
-from simulator.operators import Category
+from simulator.categories import Category
 from tests.trace_files import write_ranks
 from tests.trace_jobs import actions, two_traces
 from traces.kineto.importer import import_kineto

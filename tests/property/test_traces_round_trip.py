@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, assume, given, settings
 
 import dlrmsim
 from dlrmsim.verbs.export import WRITERS
-from simulator.operators import CollectiveCall
+from simulator.collective_calls import CollectiveCall
 from tests.trace_files import public, write_ranks
 from tests.trace_jobs import actions, two_traces
 from traces.chakra.messages import COMM_COLL, read_nodes

@@ -19,23 +19,16 @@ from benchmarks.random_graphs import draw_graph, draw_steps, machine_of
 from benchmarks.random_programs import RandomProgram, SeededChoices
 from inputs.errors import InputError
 from scenarios.schedules import groups_of
+from simulator.collective_calls import CollectiveCall, busbw_factor
 from simulator.engine import RunOptions, run
 from simulator.lowering import lower
-from simulator.operators import (
-    CollectiveCall,
-    DenseOptimizer,
-    Elementwise,
-    Gemm,
-    HostWork,
-    KernelSeries,
-    Work,
-    busbw_factor,
-)
+from simulator.operators import DenseOptimizer, Elementwise, Gemm, HostWork, KernelSeries
 from simulator.program import Program, TaskGraph
 from simulator.transform.editable import EditableProgram, editable, rebuilt
 from simulator.transform.pattern import NamePattern
 from simulator.transform.sequence import Applied, ScheduleStep, applied
 from simulator.transform.transformation import TRANSFORMATIONS
+from simulator.work import Work
 
 KINDS = ("fuse", "decompose", "recompute", "move", "shard")
 PROGRAMS = 100

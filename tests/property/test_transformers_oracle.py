@@ -15,9 +15,9 @@ from benchmarks.oracle import compare
 from benchmarks.random_programs import SeededChoices
 from benchmarks.transformer_programs import CLUSTERS, GROUPS, TransformerJob, draw_job
 from hardware_specs import load_cluster
+from simulator.collective_calls import CollectiveCall
 from simulator.engine import EngineRun, RunOptions, run
 from simulator.lowering import build_machine, lower
-from simulator.operators import CollectiveCall
 from simulator.program import TaskGraph
 from workloads.transformer.settings import ParallelSizes
 

@@ -14,13 +14,13 @@ import numpy as np
 import pytest
 
 from hardware_specs import load_cluster
+from simulator.collective_calls import CollectiveCall
 from simulator.engine import RunOptions, run
 from simulator.lowering import build_machine, lower
 from simulator.network import CollectiveModel, Topology
 from simulator.network.collectives import Call
 from simulator.network.collectives.collnet import COLLNET
 from simulator.network.load import port_bytes
-from simulator.operators import CollectiveCall
 from simulator.program import ProgramBuilder, TaskGraph
 from tests.network_machines import changed, idle_call, sourced
 

@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
+from simulator.collective_calls import CollectiveCall
 from simulator.engine import RunOptions, run
 from simulator.lowering import build_machine, lower
-from simulator.operators import CollectiveCall, Gemm, HostWork
+from simulator.operators import Gemm, HostWork
 from simulator.program import ProgramBuilder, TaskGraph
 from tests.host_machines import costs, host, kernels
 

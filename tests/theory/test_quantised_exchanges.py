@@ -9,7 +9,8 @@ import pytest
 
 from scenarios.dlrm.plans import PlanningJob
 from scenarios.resolve import load_scenario
-from simulator.operators import CollectiveCall, Elementwise
+from simulator.collective_calls import CollectiveCall
+from simulator.operators import Elementwise
 from workloads.dlrm.iteration.generate import generate
 from workloads.dlrm.sharding import plan_from_dict
 

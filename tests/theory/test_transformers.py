@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from simulator.operators import Attention, CollectiveCall, Gemm, HostWork, KernelSeries
+from simulator.collective_calls import CollectiveCall
+from simulator.operators import Attention, Gemm, HostWork, KernelSeries
 from simulator.program import TaskGraph
 from tests.transformer_jobs import MODEL, calls, job, span_s
 from workloads.transformer.catalog import TRANSFORMERS

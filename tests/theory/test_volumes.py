@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from simulator.operators import CollectiveCall
+from simulator.collective_calls import CollectiveCall
 from tests.workload_jobs import context_for, settings_for
 from workloads.dlrm.iteration.generate import generate
 from workloads.dlrm.iteration.volumes import volumes

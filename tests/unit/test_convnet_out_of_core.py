@@ -16,10 +16,11 @@ from hardware_specs import load_cluster
 from scenarios.convnet.block_search import OF_A_PLAN, BlockSearch, StepTimes
 from scenarios.convnet.memory_curve import memory_curve
 from scenarios.convnet.out_of_core import CopiedBytes
+from simulator.collective_calls import CollectiveCall
 from simulator.counted_run import counted_run
 from simulator.engine import RunOptions
 from simulator.lowering import Machine, build_machine, lower
-from simulator.operators import CollectiveCall, Copy, HostWork
+from simulator.operators import Copy, HostWork
 from workloads.convnet.all_reduce import single_graph
 from workloads.convnet.block_plan import DECISIONS, uniform_plan
 from workloads.convnet.blocks import blocks_of

@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 from hardware_specs import load_cluster
+from simulator.collective_calls import CollectiveCall
 from simulator.engine import RunOptions, run
 from simulator.engine.oracle import run_oracle
 from simulator.lowering import build_machine, lower
-from simulator.operators import CollectiveCall, Copy, HostWork
+from simulator.operators import Copy, HostWork
 from workloads.convnet.catalog import network
 from workloads.convnet.family import ConvnetWorkload
 from workloads.convnet.layers import Variable

@@ -9,9 +9,10 @@ import pytest
 
 from hardware_specs import load_cluster
 from inputs.errors import InputError, ProgramError
+from simulator.collective_calls import CollectiveCall
 from simulator.engine import RunOptions, run
 from simulator.lowering import Variation, build_machine, lower
-from simulator.operators import CollectiveCall, Convolution, Copy, DenseOptimizer, Elementwise, Gemm, HostWork
+from simulator.operators import Convolution, Copy, DenseOptimizer, Elementwise, Gemm, HostWork
 from simulator.program import Coordinator, ProgramBuilder, Stream, TaskGraph
 from workloads.convnet.all_reduce import REQUEST_BYTES
 from workloads.convnet.catalog import network

@@ -12,7 +12,8 @@ from scenarios.prepare import Prepared, prepare
 from scenarios.progress import Silent
 from scenarios.resolve import load_scenario
 from scenarios.runner import simulation_of
-from simulator.operators import CollectiveCall, EmbeddingUpdate, Gemm
+from simulator.collective_calls import CollectiveCall
+from simulator.operators import EmbeddingUpdate, Gemm
 
 FITTING = [
     ("cpu_dlrm_small", 1, True),

@@ -15,10 +15,11 @@ from scenarios.progress import Silent
 from scenarios.resolve import load_scenario
 from scenarios.runner import simulate, simulation_of
 from scenarios.summary import summary_of
+from simulator.collective_calls import CollectiveCall
 from simulator.engine import RunOptions, run
 from simulator.engine.oracle import run_oracle
 from simulator.lowering import Variation, build_machine, lower
-from simulator.operators import CollectiveCall, DenseOptimizer, EmbeddingLookup, Gemm
+from simulator.operators import DenseOptimizer, EmbeddingLookup, Gemm
 from workloads.dlrm.model.model import load_model
 from workloads.dlrm.model.tables import expand_tables
 from workloads.dlrm_ps.family import DlrmPsWorkload

@@ -22,8 +22,8 @@ from scenarios.uncertainty.machine import VERSIONS_LARGE, VERSIONS_SMALL, Weight
 from scenarios.uncertainty.shares import NORMAL_MEDIAN, PER_DOUBLING_INSIDE, measured_by, share_of
 from scenarios.uncertainty.usage import CallUse, Usage
 from simulator.analysis.bound import Gain
+from simulator.collective_calls import CollectiveOp
 from simulator.network.calibration import calibrate
-from simulator.operators import CollectiveOp
 from workloads.graph.framework import FRAMEWORKS, load_framework
 
 NORMAL = Quantiles(-1.28, 1.28, 100)

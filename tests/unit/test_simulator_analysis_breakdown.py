@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from simulator.analysis import break_down, choose_ranks, imbalance, measured_window
-from simulator.operators import CollectiveCall, Copy, Gemm, HostWork
+from simulator.collective_calls import CollectiveCall
+from simulator.operators import Copy, Gemm, HostWork
 from simulator.program import ProgramBuilder
 from tests.analysis_runs import group_times, hand_run
 

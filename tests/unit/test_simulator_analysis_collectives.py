@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from simulator.analysis import collective_table
-from simulator.operators import CollectiveCall, Gemm, busbw_factor
+from simulator.collective_calls import CollectiveCall, busbw_factor
+from simulator.operators import Gemm
 from simulator.program import ProgramBuilder, TaskGraph
 from tests.analysis_runs import group_times, hand_run
 

@@ -3,7 +3,8 @@
 import numpy as np
 
 from simulator.analysis import critical_path
-from simulator.operators import CollectiveCall, Gemm, HostWork
+from simulator.collective_calls import CollectiveCall
+from simulator.operators import Gemm, HostWork
 from simulator.program import ProgramBuilder, Stream, TaskGraph
 from tests.analysis_runs import group_times, hand_run, lowered
 

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from simulator.analysis import analyse, find_bound, summarise
-from simulator.operators import CollectiveCall, Copy, Gemm, HostWork
+from simulator.collective_calls import CollectiveCall
+from simulator.operators import Copy, Gemm, HostWork
 from simulator.program import ProgramBuilder, TaskGraph
 from tests.analysis_runs import group_times, hand_run, lowered
 

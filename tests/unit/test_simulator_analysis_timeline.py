@@ -8,7 +8,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from simulator.analysis import Timeline, timeline_blocks, write_parquet
-from simulator.operators import Category, CollectiveCall, Gemm
+from simulator.categories import Category
+from simulator.collective_calls import CollectiveCall
+from simulator.operators import Gemm
 from simulator.program import ProgramBuilder
 from tests.analysis_runs import group_times, hand_run
 

@@ -28,8 +28,8 @@ from simulator.operators import (
     Marker,
     Measured,
     Misses,
-    touched_bytes,
 )
+from simulator.work import touched_bytes
 from tests.host_machines import costs, host, kernels
 
 MIB = 2.0**20

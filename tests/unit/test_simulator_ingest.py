@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from hardware_specs import load_cluster
+from simulator.collective_calls import CollectiveCall
 from simulator.engine import RunOptions, run
 from simulator.lowering import build_machine, lower
-from simulator.operators import CollectiveCall, Ingest
+from simulator.operators import Ingest
 from simulator.program import ProgramBuilder, TaskGraph
 
 RANKS = 16

@@ -11,11 +11,13 @@ from hardware_specs import load_cluster
 from inputs.errors import ProgramError
 from scenarios.machine import machine_of
 from scenarios.resolve import load_scenario
+from simulator.collective_calls import CollectiveCall
 from simulator.compute.gpu import GpuModel
 from simulator.lowered import PS_PER_S
 from simulator.lowering import lower
-from simulator.operators import Attention, CollectiveCall, Elementwise, Gemm, KernelSeries, operator_name
+from simulator.operators import Attention, Elementwise, Gemm, KernelSeries
 from simulator.program import ProgramBuilder, TaskGraph
+from simulator.work import operator_name
 
 NODE = load_cluster("dgx_h100").node
 GPU = GpuModel(NODE.accelerator, NODE, launch_s=0.0)

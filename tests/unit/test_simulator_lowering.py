@@ -10,20 +10,12 @@ import pytest
 
 from hardware_specs import load_cluster
 from inputs.errors import InputError, ProgramError
+from simulator.collective_calls import CollectiveCall
 from simulator.engine import RunOptions, run
 from simulator.equality import same
 from simulator.lowering import BOUND_CLASSES, Variation, build_machine, lower
 from simulator.network.background import OtherJob
-from simulator.operators import (
-    CollectiveCall,
-    Copy,
-    Delay,
-    Elementwise,
-    EmbeddingLookup,
-    Gemm,
-    HostWork,
-    Marker,
-)
+from simulator.operators import Copy, Delay, Elementwise, EmbeddingLookup, Gemm, HostWork, Marker
 from simulator.program import ProgramBuilder, TaskGraph
 from tests.network_machines import changed, pcie_box, through_host
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from simulator.operators import Category
+from simulator.categories import Category
 from tests.trace_files import KinetoRank
 from traces.kineto.blocked_calls import QUEUE_ENTRIES
 from traces.kineto.importer import import_kineto

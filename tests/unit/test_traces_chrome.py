@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 from simulator.analysis import Timeline
+from simulator.collective_calls import CollectiveCall
 from simulator.engine import RunOptions, run
 from simulator.lowered import ConstantDurations, LoweredGroup, LoweredProgram
-from simulator.operators import CollectiveCall, Copy, Elementwise, HostWork, Ingest
+from simulator.operators import Copy, Elementwise, HostWork, Ingest
 from simulator.program import ProgramBuilder, TaskGraph
 from traces.chrome import chrome_trace, write_chrome_trace
 

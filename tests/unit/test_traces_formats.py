@@ -13,8 +13,10 @@ from hardware_specs.loader import load_cluster
 from inputs.errors import InputError
 from simulator import engine
 from simulator.analysis import timeline_blocks, write_parquet
+from simulator.categories import Category
+from simulator.collective_calls import CollectiveCall
 from simulator.lowering import build_machine, lower
-from simulator.operators import Category, CollectiveCall, Elementwise, Gemm, Measured
+from simulator.operators import Elementwise, Gemm, Measured
 from simulator.program import ProgramBuilder, TaskGraph
 from tests.trace_files import KinetoRank, chakra_bytes, chakra_iteration, two_ranks, write_ranks
 from traces.chakra.importer import import_chakra

@@ -9,10 +9,11 @@ import pytest
 
 from hardware_specs import load_cluster
 from inputs.errors import InputError, ProgramError
+from simulator.collective_calls import CollectiveCall
 from simulator.engine import RunOptions, run
 from simulator.lowered import Activity, phase
 from simulator.lowering import build_machine
-from simulator.operators import CollectiveCall, Copy
+from simulator.operators import Copy
 from tests.trace_files import BACKWARD, KinetoRank, two_ranks, write_ranks
 from traces.analysis import analyse_trace
 from traces.kineto.importer import import_kineto

@@ -11,9 +11,11 @@ import pytest
 from hardware_specs import CATALOGS
 from hardware_specs.loader import load_cluster, load_gpu
 from inputs.errors import InputError
+from simulator.categories import Category
+from simulator.collective_calls import CollectiveCall
 from simulator.compute import gemm_rates, gemm_s
 from simulator.lowering import build_machine
-from simulator.operators import Category, CollectiveCall, Gemm, Measured
+from simulator.operators import Gemm, Measured
 from simulator.program import ProgramBuilder
 from tests.trace_files import KinetoRank, chakra_bytes, chakra_iteration, two_ranks, write_ranks
 from traces.formats import import_traces

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from inputs.errors import InputError
-from simulator.operators import Category
+from simulator.categories import Category
 from tests.trace_files import KinetoRank, chakra_bytes, chakra_iteration, two_ranks, write_ranks
 from traces.formats import import_traces
 from traces.kineto.importer import import_kineto

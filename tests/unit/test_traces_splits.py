@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from hardware_specs.loader import load_cluster
+from simulator.collective_calls import CollectiveCall
 from simulator.lowering import build_machine
-from simulator.operators import CollectiveCall
 from tests.trace_files import KinetoRank, write_ranks
 from traces.collective_args import UNKNOWN_SPLITS
 from traces.export import write_timeline

@@ -12,7 +12,8 @@ from scenarios.prepare import Prepared, prepare
 from scenarios.progress import Silent
 from scenarios.resolve import changed, load_scenario
 from scenarios.runner import simulation_of
-from simulator.operators import CollectiveCall, Elementwise, Gemm, HostWork, KernelSeries
+from simulator.collective_calls import CollectiveCall
+from simulator.operators import Elementwise, Gemm, HostWork, KernelSeries
 from simulator.transform.pattern import NamePattern
 from tests.law_runs import iteration_s
 

@@ -7,7 +7,9 @@ import pytest
 
 from scenarios.dlrm.plans import PlanningJob
 from scenarios.resolve import load_scenario
-from simulator.operators import CollectiveCall, FloatArray, Work
+from simulator.collective_calls import CollectiveCall
+from simulator.operators import FloatArray
+from simulator.work import Work
 from tests.planning_jobs import job
 from workloads.dlrm.sharding import rank_loads_s, table_costs_s
 

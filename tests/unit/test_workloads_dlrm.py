@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 from inputs.errors import InputError
-from simulator.operators import Category, CollectiveCall, Elementwise
+from simulator.categories import Category
+from simulator.collective_calls import CollectiveCall
+from simulator.operators import Elementwise
 from simulator.program import Program
 from tests.workload_jobs import context_for, graph_of, job_of, plan_of, settings_for
 from workloads.dlrm.iteration.generate import generate

@@ -10,7 +10,8 @@ import pytest
 
 from inputs.errors import InfeasibleError, InputError
 from scenarios.resolve import load_scenario
-from simulator.operators import CollectiveCall, Delay, Elementwise, EmbeddingLookup, EmbeddingUpdate, Gemm
+from simulator.collective_calls import CollectiveCall
+from simulator.operators import Delay, Elementwise, EmbeddingLookup, EmbeddingUpdate, Gemm
 from simulator.program import Program
 from tests.workload_jobs import context_for, settings_for
 from workloads.dlrm.iteration.generate import generate

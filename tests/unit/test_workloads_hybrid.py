@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from inputs.errors import InputError
-from simulator.operators import CollectiveCall
+from simulator.collective_calls import CollectiveCall
 from tests.pipeline_jobs import MODEL, small_plan, small_settings
 from workloads.dlrm.iteration.generate import generate
 from workloads.dlrm.iteration.groups import EmbeddingGroup

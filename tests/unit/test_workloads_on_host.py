@@ -5,18 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from simulator.collective_calls import CollectiveCall
 from simulator.engine import RunOptions, run
 from simulator.lowering import build_machine, lower
-from simulator.operators import (
-    CollectiveCall,
-    Copy,
-    EmbeddingLookup,
-    EmbeddingUpdate,
-    Gemm,
-    HostWork,
-    Marker,
-    touched_bytes,
-)
+from simulator.operators import Copy, EmbeddingLookup, EmbeddingUpdate, Gemm, HostWork, Marker
+from simulator.work import touched_bytes
 from tests.host_machines import costs, host, kernels
 from tests.pipeline_jobs import MODEL, small_plan, small_settings
 from workloads.dlrm.iteration.generate import generate

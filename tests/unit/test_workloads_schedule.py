@@ -7,7 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from simulator.operators import Category, CollectiveCall, HostWork, Marker
+from simulator.categories import Category
+from simulator.collective_calls import CollectiveCall
+from simulator.operators import HostWork, Marker
 from simulator.program import Program
 from tests.pipeline_jobs import MODEL, read_at, small_plan, small_program, small_settings
 from workloads.dlrm.iteration.memory import bytes_beside_tables, memory_per_rank

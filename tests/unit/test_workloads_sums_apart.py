@@ -7,7 +7,7 @@ import pytest
 from scenarios.prepare import prepare
 from scenarios.progress import Silent
 from scenarios.resolve import load_scenario
-from simulator.operators import CollectiveCall
+from simulator.collective_calls import CollectiveCall
 from simulator.program import Program
 
 

@@ -15,7 +15,7 @@ import pytest
 
 from dlrmsim import run
 from simulator.analysis import Window, break_down
-from simulator.operators import Category
+from simulator.categories import Category
 from tests.trace_files import public, two_ranks, write_ranks
 from traces.export import write_chrome
 from traces.formats import import_traces

@@ -17,9 +17,9 @@ import pytest
 from benchmarks.traces import jittered_copies, simulate_in_fresh_process
 from hardware_specs.loader import load_cluster
 from reports.collective_table import elements
+from simulator.collective_calls import CollectiveCall
 from simulator.engine import RunOptions, run
 from simulator.lowering import build_machine
-from simulator.operators import CollectiveCall
 from tests.trace_files import public
 from traces.analysis import analyse_trace
 from traces.chakra.importer import import_chakra

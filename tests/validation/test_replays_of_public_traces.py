@@ -20,7 +20,8 @@ from benchmarks.replays import (
 )
 from hardware_specs.loader import load_gpu
 from inputs.errors import InputError
-from simulator.operators import Category, CollectiveCall
+from simulator.categories import Category
+from simulator.collective_calls import CollectiveCall
 from tests.trace_files import public
 from traces.analysis import analyse_trace
 from traces.formats import import_traces

@@ -19,7 +19,10 @@ import numpy as np
 
 from inputs.errors import InputError
 from inputs.given import shown
-from simulator.operators import Category, CollectiveCall, Copy, Delay, Measured, Work
+from simulator.categories import Category
+from simulator.collective_calls import CollectiveCall
+from simulator.operators import Copy, Delay, Measured
+from simulator.work import Work
 from traces.chakra.messages import COMM_COLL, COMM_OPS, COMM_RECV, COMM_SEND, COMP, read_nodes
 from traces.collective_args import DEFAULT_GROUP
 from traces.imported import Imported, absent_ranks, gaps_of

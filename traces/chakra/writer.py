@@ -15,9 +15,12 @@ from typing import Any
 import numpy as np
 
 from inputs.errors import InputError
+from simulator.categories import Category
+from simulator.collective_calls import CollectiveCall
 from simulator.compute import gemm_amounts
-from simulator.operators import Amount, Category, CollectiveCall, Copy, Delay, Measured, Work, category_of
+from simulator.operators import Amount, Copy, Delay, Measured
 from simulator.program import IntArray, Program
+from simulator.work import Work, category_of
 from traces.chakra.messages import COMM_COLL, COMM_OPS, COMP, METADATA, NODE, messages
 from traces.collective_args import DEFAULT_GROUP
 from traces.imported import Imported

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from simulator.operators import CollectiveCall
+from simulator.collective_calls import CollectiveCall
 from simulator.program import IntArray
 from traces.rank_tasks import RankTasks
 

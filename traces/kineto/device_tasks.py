@@ -6,7 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from simulator.operators import Category, CollectiveCall, Copy, Delay, Gemm, Measured, Work
+from simulator.categories import Category
+from simulator.collective_calls import CollectiveCall
+from simulator.operators import Copy, Delay, Gemm, Measured
+from simulator.work import Work
 from traces.collective_args import UNKNOWN_SIZE, UNKNOWN_SPLITS, CollectiveArgs, is_collective_kernel, read_args
 from traces.description import TAIL
 from traces.kernel_classes import KernelClass, class_of

@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 
 from inputs.errors import InputError
-from simulator.operators import CollectiveCall, Copy
+from simulator.collective_calls import CollectiveCall
+from simulator.operators import Copy
 from simulator.program import IntArray
 from traces.collective_args import DEFAULT_GROUP, UNKNOWN_SPLITS
 from traces.imported import Gap, Imported, RankStep, absent_ranks, gaps_of

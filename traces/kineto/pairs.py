@@ -13,7 +13,8 @@ from dataclasses import replace
 import numpy as np
 
 from inputs.errors import InputError
-from simulator.operators import CollectiveCall, Work
+from simulator.collective_calls import CollectiveCall
+from simulator.work import Work
 from traces.collective_args import UNKNOWN_SIZE, UNKNOWN_SPLITS, CollectiveArgs
 from traces.kineto.tasks import RankImport
 from traces.pytorch.execution_trace import ExecutionTrace, collectives_of

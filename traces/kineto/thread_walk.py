@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from simulator.operators import Category, Delay, Measured, Work
+from simulator.categories import Category
+from simulator.operators import Delay, Measured
+from simulator.work import Work
 from traces.description import WOKEN
 from traces.kineto.host_threads import Handover, Thread
 from traces.kineto.kernel_names import LONGEST_NAME

@@ -13,8 +13,10 @@ from math import prod
 from pathlib import Path
 
 from inputs.errors import InputError
-from simulator.operators import CollectiveCall, Elementwise, Gemm, HostWork, Work
+from simulator.collective_calls import CollectiveCall
+from simulator.operators import Elementwise, Gemm, HostWork
 from simulator.precisions import Precision
+from simulator.work import Work
 from traces.collective_args import DEFAULT_GROUP, UNKNOWN_SIZE, CollectiveArgs
 from traces.imported import Gap, Imported, absent_ranks, gaps_of
 from traces.merge import groups_of, merge

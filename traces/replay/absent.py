@@ -7,9 +7,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from simulator.collective_calls import CollectiveCall
 from simulator.lowered import PS_PER_S
-from simulator.operators import CollectiveCall, Delay, Work
+from simulator.operators import Delay
 from simulator.program import IntArray, Program, Stream, sequenced_calls
+from simulator.work import Work
 from traces.replay.job import ReplayJob, amounts_of
 
 CAUSE = "before a rank without a trace arrives"

@@ -10,10 +10,12 @@ from numpy.typing import NDArray
 
 from hardware_specs.processors import Gpu
 from inputs.errors import InputError
+from simulator.categories import Category
 from simulator.compute import gemm_rates, gemm_s
 from simulator.lowered import PS_PER_S
-from simulator.operators import Category, Copy, Gemm, Measured, Work, category_of
+from simulator.operators import Copy, Gemm, Measured
 from simulator.program import IntArray
+from simulator.work import Work, category_of
 from traces.kernel_classes import KernelClass, class_of
 from traces.replay.job import UNKNOWN, ReplayJob, with_work
 from traces.replay.tables import local_batch

@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simulator.analysis.bound import IMPROVEMENT, NEGLIGIBLE_GAIN
+from simulator.categories import Category
 from simulator.counted_run import counted_run
 from simulator.engine import EngineRun, RunOptions
 from simulator.lowered import Activity, ConstantDurations, LoweredProgram, Phase
-from simulator.operators import Category
 from simulator.program import Program
 from traces.imported import Imported
 from traces.measured import MeasuredRun

@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 
 from inputs.errors import InputError
+from simulator.collective_calls import CollectiveCall
 from simulator.lowered import PS_PER_S
-from simulator.operators import CollectiveCall
 from simulator.program import IntArray, Program
 from traces.replay.job import UNKNOWN, ReplayJob, TaskOffset
 

@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from inputs.errors import InputError
+from simulator.categories import Category
 from simulator.lowered import PS_PER_S
-from simulator.operators import Category, Delay
+from simulator.operators import Delay
 from simulator.program import IntArray, Program
 from traces.description import WOKEN
 from traces.replay.job import ReplayJob

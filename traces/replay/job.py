@@ -8,9 +8,12 @@ from dataclasses import dataclass, field, fields, replace
 import numpy as np
 
 from inputs.errors import InputError
+from simulator.categories import Category
+from simulator.collective_calls import CollectiveCall
 from simulator.lowered import PS_PER_S
-from simulator.operators import Category, CollectiveCall, Delay, Measured, Work
+from simulator.operators import Delay, Measured
 from simulator.program import IntArray, Program, SequencedCall, TaskGraph, sequenced_calls
+from simulator.work import Work
 from traces.imported import Imported, RankStep
 from traces.measured import MeasuredRun
 

@@ -7,8 +7,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from simulator.operators import Category, CollectiveCall, Delay, Measured, Work
+from simulator.categories import Category
+from simulator.collective_calls import CollectiveCall
+from simulator.operators import Delay, Measured
 from simulator.program import Program, Stream
+from simulator.work import Work
 from traces.replay.job import ReplayJob
 
 

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from inputs.errors import InputError
-from simulator.operators import CollectiveCall, Work
+from simulator.collective_calls import CollectiveCall
 from simulator.precisions import QUANTISED, WIRE_BYTES
+from simulator.work import Work
 from traces.replay.job import ReplayJob, with_work
 from traces.replay.transfers import with_sizes
 

@@ -9,8 +9,9 @@ import numpy as np
 
 from inputs.errors import InputError
 from inputs.quantities import MAX_RANKS
-from simulator.operators import CollectiveCall, Work
+from simulator.collective_calls import CollectiveCall
 from simulator.program import IntArray, Program, TaskGraph
+from simulator.work import Work
 from traces.kernel_classes import is_sharded_lookup
 from traces.replay.job import ReplayJob, StepPlace, amounts_of
 from traces.replay.tables import sharded_tables

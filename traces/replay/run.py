@@ -8,13 +8,15 @@ from dataclasses import replace
 import numpy as np
 
 from inputs.errors import InputError
+from simulator.collective_calls import CollectiveCall
 from simulator.counted_run import counted_run
 from simulator.engine import EngineRun, RunOptions
 from simulator.lowered import PS_PER_S, Activity, ConstantDurations, LoweredGroup, LoweredProgram, phase
 from simulator.lowering import Machine, lower
 from simulator.lowering.private import member_instances
-from simulator.operators import CollectiveCall, Measured, Work, category_of
+from simulator.operators import Measured
 from simulator.program import IntArray, Program, sequenced_calls
+from simulator.work import Work, category_of
 from traces.imported import ABSENT, Gap, Imported, RankStep
 from traces.measured import MeasuredRun
 from traces.replay.job import UNKNOWN, ReplayJob, StepPlace, TaskOffset, with_work

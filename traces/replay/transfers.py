@@ -7,8 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from simulator.operators import CollectiveCall, Work
+from simulator.collective_calls import CollectiveCall
 from simulator.program import IntArray, sequenced_calls
+from simulator.work import Work
 from traces.replay.job import ReplayJob, with_work
 
 

@@ -16,13 +16,15 @@ from scenarios.prepare import Prepared, prepare
 from scenarios.progress import Progress, Silent
 from scenarios.resolved import ResolvedScenario
 from simulator.analysis import iteration_time
+from simulator.collective_calls import CollectiveCall
 from simulator.compute import ComputeModel, CpuModel
 from simulator.compute.cpu_amounts import class_of
 from simulator.counted_run import counted_run
 from simulator.engine import EngineRun
 from simulator.lowering import lower
-from simulator.operators import CollectiveCall, FloatArray, HostWork, Marker, Work
+from simulator.operators import FloatArray, HostWork, Marker
 from simulator.program import Program
+from simulator.work import Work
 from validation.host.measurement import CLASSES, Bar, Times
 
 CLASS_OF: Mapping[KernelClass, str] = {

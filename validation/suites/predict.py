@@ -16,17 +16,10 @@ from scenarios.progress import Progress, Silent
 from scenarios.resolve import ResolvedScenario, load_scenario, question_of
 from scenarios.runner import Simulation, simulate, simulation_of
 from scenarios.summary import DEFAULT_UNIT, summary_of
+from simulator.categories import Category
+from simulator.collective_calls import CollectiveCall
 from simulator.lowered import PS_PER_S
-from simulator.operators import (
-    Category,
-    CollectiveCall,
-    Delay,
-    EmbeddingLookup,
-    EmbeddingUpdate,
-    Gemm,
-    HostWork,
-    Marker,
-)
+from simulator.operators import Delay, EmbeddingLookup, EmbeddingUpdate, Gemm, HostWork, Marker
 from workloads.dlrm.iteration.input_path import SECTION as INPUT
 from workloads.graded import graded_quantities
 from workloads.graph.recorder import FRONTEND, HOST, READER

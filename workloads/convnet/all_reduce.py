@@ -14,7 +14,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from simulator.operators import CollectiveCall, Copy
+from simulator.collective_calls import CollectiveCall
+from simulator.operators import Copy
 from simulator.program import Coordinator, ProgramBuilder, Stream, TaskGraph
 from workloads.convnet.layers import Network
 from workloads.convnet.settings import ConvnetSettings

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from simulator.collective_calls import CollectiveCall
 from simulator.operators import (
-    CollectiveCall,
     Convolution,
     Copy,
     DenseOptimizer,

@@ -20,7 +20,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from simulator.operators import CollectiveCall, Copy, HostWork
+from simulator.collective_calls import CollectiveCall
+from simulator.operators import Copy, HostWork
 from simulator.program import IntArray, Program, Stream, TaskGraph
 from workloads.convnet.layers import Network, Variable
 from workloads.convnet.parameter_servers import CHANNELS, Channel, accumulate_s, placed, update_s

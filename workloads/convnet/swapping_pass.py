@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from simulator.operators import CollectiveCall, Copy, HostWork
+from simulator.collective_calls import CollectiveCall
+from simulator.operators import Copy, HostWork
 from simulator.program import Stream, TaskGraph
 from workloads.convnet.all_reduce import COMM, COORDINATOR, FROM_HOST, TO_HOST, WORLD, coordinator_of, exchange
 from workloads.convnet.kernels import ImageBatch, Kernel, backward_order, forward_order

@@ -8,8 +8,10 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from simulator.operators import CollectiveCall, Elementwise, FloatArray, HostWork, Work
+from simulator.collective_calls import CollectiveCall
+from simulator.operators import Elementwise, FloatArray, HostWork
 from simulator.program import Dependency, IntArray, ProgramBuilder
+from simulator.work import Work
 from workloads.dlrm_ps.requests import Requests
 from workloads.dlrm_ps.settings import PsSettings
 from workloads.dlrm_ps.thread_work import ThreadStep

@@ -14,7 +14,8 @@ from typing import TypeAlias
 
 import numpy as np
 
-from simulator.operators import CollectiveCall, EmbeddingLookup, EmbeddingUpdate, FloatArray, HostWork
+from simulator.collective_calls import CollectiveCall
+from simulator.operators import EmbeddingLookup, EmbeddingUpdate, FloatArray, HostWork
 from simulator.program import IntArray, Program, ProgramBuilder, Stream
 from workloads.dlrm_ps.job import Chain, Part, ServersExchange, ServersJob, ThreadGroup, handling, moved
 from workloads.dlrm_ps.requests import on_ranks

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from simulator.operators import Amount, CollectiveCall
+from simulator.collective_calls import CollectiveCall
+from simulator.operators import Amount
 from simulator.program import IntArray
 
 

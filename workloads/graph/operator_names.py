@@ -6,16 +6,8 @@ and prefix differ by release and are left out.
 
 from __future__ import annotations
 
-from simulator.operators import (
-    Convolution,
-    Copy,
-    DenseOptimizer,
-    EmbeddingLookup,
-    EmbeddingUpdate,
-    Gemm,
-    Interaction,
-    Work,
-)
+from simulator.operators import Convolution, Copy, DenseOptimizer, EmbeddingLookup, EmbeddingUpdate, Gemm, Interaction
+from simulator.work import Work
 from workloads.graph.overheads import SHARED
 
 _BY_WORK: dict[type, tuple[str, str]] = {

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from simulator.operators import Work
 from simulator.program import IntArray, Program, ProgramBuilder, Stream
+from simulator.work import Work
 
 
 class PassBuilder:

@@ -20,10 +20,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from simulator.categories import Category
+from simulator.collective_calls import CollectiveCall
 from simulator.operators import (
     Amount,
-    Category,
-    CollectiveCall,
     Copy,
     Delay,
     Elementwise,
@@ -32,11 +32,10 @@ from simulator.operators import (
     HostWork,
     Interaction,
     Marker,
-    Work,
     scaled,
-    touched_bytes,
 )
 from simulator.program import IntArray, Program, Stream
+from simulator.work import Work, touched_bytes
 from workloads.graph.choices import Progress
 from workloads.graph.framework import CudaGraph, Framework
 from workloads.graph.operator_names import operator_of

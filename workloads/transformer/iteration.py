@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from simulator.operators import Amount, CollectiveCall, CollectiveOp, Elementwise
+from simulator.collective_calls import CollectiveCall, CollectiveOp
+from simulator.operators import Amount, Elementwise
 from simulator.program import IntArray, Program, TaskGraph
 from workloads.graph.buckets import gradient_buckets
 from workloads.graph.levels import GATHER, REDUCE, REPLICATE, gathered_copies

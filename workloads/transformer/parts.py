@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from simulator.operators import CollectiveCall, CollectiveOp
+from simulator.collective_calls import CollectiveCall, CollectiveOp
 from workloads.transformer.kernels import (
     PassKernels,
     embedding_backward,

@@ -9,17 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from simulator.operators import (
-    Amount,
-    CollectiveCall,
-    Delay,
-    DenseOptimizer,
-    Elementwise,
-    HostWork,
-    KernelSeries,
-    Marker,
-    Operator,
-)
+from simulator.collective_calls import CollectiveCall
+from simulator.operators import Amount, Delay, DenseOptimizer, Elementwise, HostWork, KernelSeries, Marker, Operator
 from simulator.program import Dependency, IntArray, Program, ProgramBuilder
 from workloads.graph.levels import GATHER, REDUCE, REPLICATE, TENSOR
 from workloads.graph.optimizers import DENSE_ACCESSES

@@ -6,7 +6,8 @@ import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
-from simulator.operators import Category, Marker
+from simulator.categories import Category
+from simulator.operators import Marker
 from simulator.program import TaskGraph
 from workloads.transformer.kernels import ATTENTION
 from workloads.transformer.settings import TransformerSettings

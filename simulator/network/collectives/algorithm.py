@@ -14,9 +14,10 @@ from typing import Literal
 from hardware_specs.collectives import Shares
 from hardware_specs.types import Cluster
 from inputs.errors import InputError, nearest_name
+from simulator.collective_calls import CollectiveOp
 from simulator.network.blocks import Block
 from simulator.network.patterns import NO_TRAFFIC, Pattern
-from simulator.operators import CollectiveOp, FloatArray
+from simulator.operators import FloatArray
 from simulator.registry import Registry
 
 Protocol = Literal["ll", "ll128", "simple"]

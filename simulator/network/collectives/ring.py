@@ -16,9 +16,9 @@ that is shorter than the transfers of all parts, the hops are hidden behind thes
 
 from __future__ import annotations
 
+from simulator.collective_calls import CollectiveOp
 from simulator.network.collectives.algorithm import Call, Chunks, CollectiveAlgorithm, Latency, Stage, register
 from simulator.network.patterns import Rings
-from simulator.operators import CollectiveOp
 
 PASSES: dict[CollectiveOp, int] = {
     "all_reduce": 2, "barrier": 2, "all_gather": 1, "reduce_scatter": 1, "broadcast": 1, "reduce": 1,

@@ -14,7 +14,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from simulator.operators import Amount, CollectiveCall, DenseOptimizer, Elementwise
+from simulator.collective_calls import CollectiveCall
+from simulator.operators import Amount, DenseOptimizer, Elementwise
 from simulator.precisions import WIRE_BYTES
 from workloads.dlrm.iteration.divided_layers import (
     GatheredWeights,

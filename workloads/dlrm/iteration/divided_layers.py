@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from simulator.operators import CollectiveCall, CollectiveOp, Elementwise
+from simulator.collective_calls import CollectiveCall, CollectiveOp
+from simulator.operators import Elementwise
 from simulator.precisions import WIRE_BYTES
 from workloads.dlrm.iteration.job import Job
 from workloads.dlrm.iteration.layer_parts import LayerPart

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from simulator.operators import Category, Copy, Elementwise, Interaction, Marker, Measured
+from simulator.categories import Category
+from simulator.operators import Copy, Elementwise, Interaction, Marker, Measured
 from workloads.dlrm.iteration.dot_on_host import record_dot_backward_on_host, record_dot_on_host
 from workloads.dlrm.iteration.job import Job
 from workloads.graph.recorder import Recorder

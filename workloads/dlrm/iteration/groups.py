@@ -5,15 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from simulator.operators import (
-    Amount,
-    CacheFill,
-    CollectiveCall,
-    CollectiveOp,
-    EmbeddingLookup,
-    EmbeddingUpdate,
-    FloatArray,
-)
+from simulator.collective_calls import CollectiveCall, CollectiveOp
+from simulator.operators import Amount, CacheFill, EmbeddingLookup, EmbeddingUpdate, FloatArray
 
 INPUT_WORLD, SUM_WORLD = "input_world", "sum_world"
 """Communicators: all ranks once more, for input_dist and for sums of gradients with a group of their own."""

@@ -11,7 +11,9 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from simulator.operators import Amount, Category, CollectiveCall, Copy, Elementwise, Ingest, Marker, Measured
+from simulator.categories import Category
+from simulator.collective_calls import CollectiveCall
+from simulator.operators import Amount, Copy, Elementwise, Ingest, Marker, Measured
 from workloads.dlrm.iteration.groups import INPUT_WORLD, EmbeddingGroup
 from workloads.dlrm.iteration.job import Job
 from workloads.dlrm.model.choices import Ingestion

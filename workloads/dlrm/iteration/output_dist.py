@@ -7,7 +7,8 @@ from typing import Literal
 
 import numpy as np
 
-from simulator.operators import CollectiveCall, Elementwise
+from simulator.collective_calls import CollectiveCall
+from simulator.operators import Elementwise
 from simulator.precisions import QUANTISED, WIRE_BYTES
 from workloads.dlrm.iteration.groups import EmbeddingGroup
 from workloads.dlrm.rows.cache import amount

@@ -13,10 +13,10 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
+from simulator.collective_calls import CollectiveOp
 from simulator.operators import (
     Amount,
     CacheFill,
-    CollectiveOp,
     DenseOptimizer,
     EmbeddingLookup,
     EmbeddingUpdate,

@@ -32,7 +32,7 @@ def page_of_search(
         choices: plural noun.
         best: the fastest choice in words.
         findings: words of each, made a sentence.
-        tiles: those of `search_tiles`.
+        tiles: tiles as `search_tiles` makes them.
     """
     resolved, time = study.resolved, seconds(study.best.iteration_time_s or 0.0)
     return page_of_plan(

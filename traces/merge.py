@@ -8,17 +8,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from inputs.errors import InputError, ProgramError
+from simulator.agreement import Disagreement, calls_by_communicator, disagreements
 from simulator.collective_calls import CollectiveCall
 from simulator.operators import Amount, Copy, Delay, FloatArray, Measured
-from simulator.program import (
-    Disagreement,
-    IntArray,
-    Program,
-    Stream,
-    TaskGraph,
-    calls_by_communicator,
-    disagreements,
-)
+from simulator.program import IntArray, Program, Stream, TaskGraph
 from simulator.work import Work
 from traces.rank_tasks import RankTasks
 from traces.typed import ONE_EACH, SAME_CALLS

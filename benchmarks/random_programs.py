@@ -4,8 +4,8 @@ One generator serves two masters: hypothesis in the tests (which shrinks what fa
 (which runs tens of thousands by seed). Both hand in a `ChoiceSource`. A program has 1-3 groups of 1-8 ranks in all, 1-4
 streams, 1-5 iterations, dependencies of lag 0-2, and collectives over the world, a partition, a part of it or none,
 over one or several groups. Latencies and works may be zero, loads on few shared resources are unequal, times are often
-small multiples of 10 (ties), activities may have one member or members that go on before the end, and now and then
-there is a deadlock.
+small multiples of 10 (ties), activities may have one member or members that go on before the end, ranks of some groups
+are alike, and now and then there is a deadlock.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import numpy as np
 from simulator.lowered import (
     Activity,
     Background,
+    ConstantDurations,
     DrawnDurations,
     Durations,
     FusedCalls,
@@ -95,7 +96,7 @@ def draw_program(choices: ChoiceSource, *, controlled: bool = False, loaded: boo
         _add_collective(choices, shells, activities, number, resources)
     groups = tuple(shell.lowered(choices, iterations) for shell in shells)
     program = LoweredProgram(groups, activities, resources)
-    return RandomProgram(_loaded(choices, program) if loaded else program, iterations)
+    return RandomProgram(_alike(choices, _loaded(choices, program) if loaded else program), iterations)
 
 
 def draw_fused_program(choices: ChoiceSource) -> RandomProgram:
@@ -121,9 +122,19 @@ def draw_fused_program(choices: ChoiceSource) -> RandomProgram:
         copy_ps_per_byte=_one_of(choices, (0.0, 0.5, 3.0)),
     )
     activities = [*program.activities, *(replace(each, release_phase=None) for each in own), *known]
-    return RandomProgram(
-        replace(program, groups=groups, activities=activities, fused={"fuse": fused}), drawn.iterations
-    )
+    program = replace(program, groups=groups, activities=activities, fused={"fuse": fused})
+    return RandomProgram(program, drawn.iterations)
+
+
+def _alike(choices: ChoiceSource, program: LoweredProgram) -> LoweredProgram:
+    """The program, perhaps with groups that take as long in all iterations, many of whose ranks are alike."""
+    groups = list(program.groups)
+    for number, group in enumerate(groups):
+        if choices.integer(0, 1):
+            as_rank = [choices.integer(0, min(1, group.rank_count - 1)) for _ in range(group.rank_count)]
+            durations = ConstantDurations(_all_durations(group.durations)[0][:, as_rank])
+            groups[number] = replace(group, durations=durations)
+    return replace(program, groups=tuple(groups))
 
 
 def _with_calls(choices: ChoiceSource, group: LoweredGroup, first: int, calls: int) -> LoweredGroup:
@@ -132,7 +143,11 @@ def _with_calls(choices: ChoiceSource, group: LoweredGroup, first: int, calls: i
     flat = [dep for each in deps for dep in each]
     ends = int(group.dep_ptr[-1]) + np.cumsum([len(each) for each in deps])
     rows = np.repeat(first + np.arange(calls)[:, None], group.rank_count, axis=1)
-    none = np.zeros((*_all_durations(group.durations).shape[:1], calls, group.rank_count), dtype=np.int64)
+    drawn = _all_durations(group.durations)
+    none = np.zeros((*drawn.shape[:1], calls, group.rank_count), dtype=np.int64)
+    durations: Durations = DrawnDurations(np.concatenate([drawn, none], axis=1))
+    if isinstance(group.durations, ConstantDurations):
+        durations = ConstantDurations(np.concatenate([drawn[0], none[0]]))
     return replace(
         group,
         streams=(*group.streams, Stream("fused", "fuse")),
@@ -141,7 +156,7 @@ def _with_calls(choices: ChoiceSource, group: LoweredGroup, first: int, calls: i
         dep_ptr=np.concatenate([group.dep_ptr, ends]),
         dep_task=np.concatenate([group.dep_task, np.array([task for task, _ in flat], dtype=np.int64)]),
         dep_lag=np.concatenate([group.dep_lag, np.array([lag for _, lag in flat], dtype=np.int64)]),
-        durations=DrawnDurations(np.concatenate([_all_durations(group.durations), none], axis=1)),
+        durations=durations,
         activity_tasks=np.concatenate([group.activity_tasks, group.task_count + np.arange(calls)]),
         instances=np.concatenate([group.instances, rows]),
     )
@@ -172,9 +187,11 @@ def _brief_phase(phase: Phase) -> Phase:
 
 
 def _all_durations(durations: Durations) -> IntArray:
-    """Drawn durations ``[K, T, P]``."""
+    """Drawn durations ``[K, T, P]``; of durations that stay the same, one iteration's."""
+    if isinstance(durations, ConstantDurations):
+        return durations.values[None]
     if not isinstance(durations, DrawnDurations):
-        raise TypeError("random programs have drawn durations")
+        raise TypeError("random programs have drawn or constant durations")
     return durations.values
 
 

@@ -8,7 +8,7 @@ from scenarios.bursts import REPEATING, longest_period_s
 from scenarios.prepare import Prepared
 from simulator.analysis import IterationTime, iteration_time
 from simulator.counted_run import counted_run
-from simulator.engine import EngineRun, RunOptions, UnitsMemory
+from simulator.engine import EngineRun, ProgramMemory, RunOptions
 from simulator.equality import same
 from simulator.lowered import PS_PER_S
 from simulator.lowering import Lowering, Variation
@@ -28,7 +28,7 @@ class Probe:
         variation: jitter of the run and of re-runs.
         iterations: number of iterations of the run that re-runs are compared with.
         counted: number of last iterations that are averaged if iterations vary.
-        memory: units of re-runs of the same program.
+        memory: what re-runs of the same program have in common.
     """
 
     prepared: Prepared
@@ -37,7 +37,7 @@ class Probe:
     result: EngineRun
     iterations: int
     counted: int
-    memory: UnitsMemory = field(default_factory=UnitsMemory)
+    memory: ProgramMemory = field(default_factory=ProgramMemory)
 
     @staticmethod
     def of(

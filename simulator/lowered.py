@@ -15,6 +15,7 @@ import numpy as np
 
 from simulator.operators import FloatArray
 from simulator.program import IntArray, Program, Tasks
+from simulator.rank_classes import RankClasses
 
 PS_PER_S = 1e12
 
@@ -59,13 +60,21 @@ class Durations(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ConstantDurations:
-    """The same durations in every iteration, ``[T, P]`` or ``[T, 1]``."""
+    """The same durations in every iteration.
+
+    Attributes:
+        values: durations of classes of ranks ``[T, C]``, or ``[T, 1]`` when all ranks agree.
+        classes: ranks that agree in all durations; None: each column is one rank's, or all ranks'.
+    """
 
     values: IntArray
+    classes: RankClasses | None = None
 
     def at(self, iteration: int) -> IntArray:  # noqa: ARG002 - the protocol's argument
         """Durations in ps, equal in all iterations."""
-        return self.values
+        if self.classes is None or self.values.shape[1] == 1:
+            return self.values
+        return self.classes.on_ranks(self.values)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ def group_times(ranks: Sequence[Sequence[Row]]) -> GroupTimes:
     """Times of a group, given for each rank the rows of its tasks in order."""
     table = np.array([[(*row, 0)[:3] for row in rows] for rows in ranks], dtype=np.int64)  # [P, T, 3]
     start, end, waiting = (np.ascontiguousarray(table[:, :, column].T) for column in range(3))
-    return GroupTimes(start, end, np.arange(len(waiting)), waiting)
+    return GroupTimes.of_ranks(start, end, np.arange(len(waiting)), waiting)
 
 
 def hand_run(programs: Sequence[Program], iterations: Sequence[Sequence[GroupTimes]], first: int = 0) -> EngineRun:

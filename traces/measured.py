@@ -138,4 +138,4 @@ def _times(tasks: IntArray, start: IntArray, end: IntArray, instances: IntArray,
     waiting = np.zeros_like(instances)
     inside = instances >= 0
     waiting[inside] = last_of[instances[inside]] - start[tasks][inside]
-    return GroupTimes(start, end, tasks, waiting)
+    return GroupTimes.of_ranks(start, end, tasks, waiting)

@@ -119,8 +119,8 @@ def _columns(
 
 def _rank_block(result: EngineRun, group: int, column: int) -> IntArray:
     """Start, end and waiting in ps of one rank ``[3, iterations * T]``."""
-    times = [record.groups[group] for record in result.records]
-    parts = ([getattr(t, name)[:, column] for t in times] for name in ("start_ps", "end_ps", "waiting_ps"))
+    times = [record.groups[group].of(slice(column, column + 1)) for record in result.records]
+    parts = ([getattr(t, name)[:, 0] for t in times] for name in ("start_ps", "end_ps", "waiting_ps"))
     return np.stack([np.concatenate(part) for part in parts])
 
 

@@ -19,8 +19,8 @@ from simulator.categories import Category
 from simulator.engine.records import EngineRun, GroupTimes
 from simulator.program import IntArray, Program
 
-RANKS_PER_BLOCK = 2048
-"""Ranks analysed at a time: bounds the working memory, a few tens of MB for 300 tasks."""
+CLASSES_PER_BLOCK = 2048
+"""Classes of ranks analysed at a time: bounds the working memory, a few tens of MB for 300 tasks."""
 
 _PRECEDENCE = (Category.COMPUTE, Category.COMM, Category.COPY)
 _WORKING = (*_PRECEDENCE, Category.HOST)
@@ -87,13 +87,14 @@ def break_down(programs: Sequence[Program], result: EngineRun, *, window: Window
         One column per rank, in group order.
     """
     window = window or measured_window(result)
-    blocks = [
-        _rows(intervals, waits, window)
-        for group, program in enumerate(programs)
-        for intervals, waits in _blocks(program, group, result, window)
-    ]
-    rows = np.concatenate(blocks, axis=1)
+    rows = np.concatenate([_of_group(program, group, result, window) for group, program in enumerate(programs)], axis=1)
     return Breakdown(window, np.concatenate([p.ranks for p in programs]), *rows)
+
+
+def _of_group(program: Program, group: int, result: EngineRun, window: Window) -> IntArray:
+    """The times of a group's ranks in the order of the attributes of `Breakdown` ``[9, P]``."""
+    blocks = [_rows(intervals, waits, window) for intervals, waits in _blocks(program, group, result, window)]
+    return result.records[-1].groups[group].classes.on_ranks(np.concatenate(blocks, axis=1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +107,7 @@ class _Part:
 
 @dataclass(frozen=True, slots=True)
 class _Intervals:
-    """Tasks of one category on a block of ranks, clipped to the window, each ``[P, N]``.
+    """Tasks of one category on a block of classes, clipped to the window, each ``[C, N]``.
 
     ``begins`` is when the last member of a collective arrived; elsewhere it equals ``starts``.
     """
@@ -116,12 +117,12 @@ class _Intervals:
     ends: IntArray
 
     def total(self) -> IntArray:
-        """Sum of the durations ``[P]``."""
+        """Sum of the durations ``[C]``."""
         total: IntArray = (self.ends - self.starts).sum(axis=1)
         return total
 
     def waiting(self) -> IntArray:
-        """Sum of the times before the last arrival ``[P]``."""
+        """Sum of the times before the last arrival ``[C]``."""
         waiting: IntArray = (self.begins - self.starts).sum(axis=1)
         return waiting
 
@@ -129,7 +130,7 @@ class _Intervals:
 def _blocks(
     program: Program, group: int, result: EngineRun, window: Window
 ) -> Iterator[tuple[dict[Category, _Intervals], _Intervals]]:
-    """The intervals of the group's ranks by category, and those of waiting for input, a block of ranks at a time."""
+    """Intervals of the group's classes of ranks by category, and of waiting for input, a block of classes at a time."""
     parts = [
         _Part(record.groups[group], _tasks_by_category(program, record.groups[group], window))
         for record in result.records
@@ -138,24 +139,24 @@ def _blocks(
     begins, ends = (
         times.clip(window.start_ps, window.end_ps).T for times in input_waits(program, group, result, window.iteration)
     )
-    for first in range(0, program.rank_count, RANKS_PER_BLOCK):
-        columns = slice(first, first + RANKS_PER_BLOCK)
+    for first in range(0, begins.shape[0], CLASSES_PER_BLOCK):
+        columns = slice(first, first + CLASSES_PER_BLOCK)
         waits = _Intervals(begins[columns], begins[columns], ends[columns])
         yield {category: _intervals(parts, category, columns, window) for category in _WORKING}, waits
 
 
 def _tasks_by_category(program: Program, times: GroupTimes, window: Window) -> dict[Category, IntArray]:
     """Numbers of the tasks that start in the window on some rank."""
-    starts_inside = times.start_ps.min(axis=1) < window.end_ps
+    starts_inside = times.class_start_ps.min(axis=1) < window.end_ps
     categories = np.array(program.categories)
     return {category: np.flatnonzero(starts_inside & (categories == category)) for category in _WORKING}
 
 
 def _intervals(parts: Sequence[_Part], category: Category, columns: slice, window: Window) -> _Intervals:
-    """Gather the rows of ``category``, ranks first."""
+    """Gather the rows of ``category``, classes first."""
 
     def gathered(name: str) -> IntArray:
-        return np.concatenate([getattr(part.times, name)[:, columns][part.tasks[category]] for part in parts])
+        return np.concatenate([getattr(part.times, f"class_{name}")[part.tasks[category], columns] for part in parts])
 
     def clipped(times_ps: IntArray) -> IntArray:
         return np.ascontiguousarray(times_ps.clip(window.start_ps, window.end_ps).T)
@@ -165,7 +166,7 @@ def _intervals(parts: Sequence[_Part], category: Category, columns: slice, windo
 
 
 def _rows(intervals: dict[Category, _Intervals], waits: _Intervals, window: Window) -> IntArray:
-    """The times of a block in the order of the attributes of `Breakdown` ``[9, P]``."""
+    """The times of a block in the order of the attributes of `Breakdown` ``[9, C]``."""
     busy = [intervals[category] for category in _PRECEDENCE]
     compute, with_comm, with_copy = (_covered(busy[:count]) for count in (1, 2, 3))
     parts = [compute, with_comm - compute, with_copy - with_comm, window.length_ps - with_copy]
@@ -175,7 +176,7 @@ def _rows(intervals: dict[Category, _Intervals], waits: _Intervals, window: Wind
 
 
 def _covered(intervals: Sequence[_Intervals]) -> IntArray:
-    """Time in which any of them is open ``[P]``."""
+    """Time in which any of them is open ``[C]``."""
     return union_length(
         np.concatenate([part.starts for part in intervals], axis=1),
         np.concatenate([part.ends for part in intervals], axis=1),

@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 
 from simulator.analysis.window import Window
-from simulator.engine.records import EngineRun, GroupTimes
+from simulator.engine.records import EngineRun
 from simulator.lowered import LoweredProgram
 from simulator.program import Program
 
@@ -52,15 +52,15 @@ class History:
 
     def start_ps(self, place: Place) -> int:
         """Time at which the rank's inputs were all there (a collective: its arrival)."""
-        return int(self._times(place).start_ps[place.task, place.column])
+        return self._of(place, "class_start_ps")
 
     def end_ps(self, place: Place) -> int:
         """End of the task on this rank."""
-        return int(self._times(place).end_ps[place.task, place.column])
+        return self._of(place, "class_end_ps")
 
     def waiting_ps(self, place: Place) -> int:
         """Time that the rank waited for the last member of the collective."""
-        return int(self._times(place).waiting_ps[place.task, place.column])
+        return self._of(place, "class_waiting_ps")
 
     def last_ending(self, window: Window) -> Place:
         """The task of the window's iteration that ends last in it; ties: lowest task number, then lowest rank.
@@ -68,13 +68,18 @@ class History:
         What goes on beyond the window (a measured trace is one iteration, its steps are windows) ends with it.
         """
         groups = self._records[window.iteration].groups
-        ends = [np.where(t.start_ps <= window.end_ps, np.minimum(t.end_ps, window.end_ps), -1) for t in groups]
+        starts, until = [times.class_start_ps for times in groups], window.end_ps
+        ends = [
+            np.where(of <= until, np.minimum(times.class_end_ps, until), -1)
+            for of, times in zip(starts, groups, strict=True)
+        ]
         end = max(int(group.max()) for group in ends)
         last = []
-        for number, group in enumerate(ends):
-            tasks, columns = np.nonzero(group == end)
+        for number, (group, times) in enumerate(zip(ends, groups, strict=True)):
+            tasks, classes = np.nonzero(group == end)
             if len(tasks):
-                last.append(Place(number, int(columns[0]), window.iteration, int(tasks[0])))
+                column = int(times.classes.first[classes[0]])
+                last.append(Place(number, column, window.iteration, int(tasks[0])))
         return min(last, key=lambda place: (place.task, self.rank(place)))
 
     def last_arriver(self, place: Place) -> Place:
@@ -88,8 +93,9 @@ class History:
         inputs = [*self._fixed_inputs(place), *self._controlled_input(place)]
         return max(inputs, key=lambda p: (self.end_ps(p), -p.task, p.iteration), default=None)
 
-    def _times(self, place: Place) -> GroupTimes:
-        return self._records[place.iteration].groups[place.group]
+    def _of(self, place: Place, rows: str) -> int:
+        times = self._records[place.iteration].groups[place.group]
+        return int(getattr(times, rows)[place.task, times.classes.of_rank[place.column]])
 
     def _arriving(self, place: Place, when_ps: int) -> Iterator[Place]:
         """The first member in each group that came to the place's collective at ``when_ps``."""
@@ -98,7 +104,8 @@ class History:
         for number, group in enumerate(self._lowered.groups):
             rows, columns = np.nonzero(group.instances == instance)
             tasks = group.activity_tasks[rows]
-            arrivals = self._records[place.iteration].groups[number].start_ps[tasks, columns]
+            times = self._records[place.iteration].groups[number]
+            arrivals = times.class_start_ps[tasks, times.classes.of_rank[columns]]
             for member in np.flatnonzero(arrivals == when_ps)[:1]:
                 yield Place(number, int(columns[member]), place.iteration, int(tasks[member]))
 

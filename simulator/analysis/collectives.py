@@ -123,8 +123,9 @@ def _row(
     program, task = graph.programs[caller[0]], caller[1]
     [call] = [c.call for c in sequenced.callers if c.program == caller[0]]
     takes_part = membership.takes_part
-    waiting_ps = times.waiting_ps[task, takes_part]
-    duration_ps = times.end_ps[task, takes_part] - times.start_ps[task, takes_part]
+    own = times.classes.of_rank[takes_part]
+    waiting_ps = times.class_waiting_ps[task][own]
+    duration_ps = (times.class_end_ps[task] - times.class_start_ps[task])[own]
     transfer_s = _spread(duration_ps - waiting_ps)
     sizes = _on_ranks(call.bytes, program)[takes_part]
     if call.op == "all_to_all" and not sizes.any():

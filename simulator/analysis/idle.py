@@ -41,7 +41,8 @@ class IdleAnalysis:
 
     def __init__(self, program: Program, times: GroupTimes, column: int) -> None:
         """Prepare the rank in ``column`` of a group's times."""
-        start, end = times.start_ps[:, column], times.end_ps[:, column]
+        own = int(times.classes.of_rank[column])
+        start, end = times.class_start_ps[:, own], times.class_end_ps[:, own]
         categories = np.array(program.categories)
         device = np.flatnonzero(np.isin(categories, _DEVICE))
         ready, by_host = _ready(program, start, end, categories)

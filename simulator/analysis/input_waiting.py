@@ -16,18 +16,19 @@ from simulator.program import IntArray, Program
 
 
 def input_waits(program: Program, group: int, result: EngineRun, first: int) -> tuple[IntArray, IntArray]:
-    """Begins and ends of all waits for input in recorded iterations from ``first`` on, ps, each ``[N, P]``."""
+    """Begins and ends of all waits for input in recorded iterations from ``first`` on, ps, each ``[N, C]``."""
     records = {record.iteration: record.groups[group] for record in result.records}
-    begins, ends = [np.zeros((0, program.rank_count), np.int64)], [np.zeros((0, program.rank_count), np.int64)]
+    classes = len(result.records[-1].groups[group].classes.first)
+    begins, ends = [np.zeros((0, classes), np.int64)], [np.zeros((0, classes), np.int64)]
     for task, arrivals, others in _consumers(program):
         for iteration in (number for number in records if number >= first):
 
             def latest(inputs: list[tuple[int, int]], at: int = iteration) -> IntArray:
-                known = [records[at - lag].end_ps[number] for number, lag in inputs if at - lag in records]
-                found: IntArray = np.max([np.zeros(program.rank_count, np.int64), *known], axis=0)
+                known = [records[at - lag].class_end_ps[number] for number, lag in inputs if at - lag in records]
+                found: IntArray = np.max([np.zeros(classes, np.int64), *known], axis=0)
                 return found
 
-            arrived = np.minimum(latest(arrivals), records[iteration].start_ps[task])
+            arrived = np.minimum(latest(arrivals), records[iteration].class_start_ps[task])
             begins.append(np.minimum(latest(others), arrived)[None])
             ends.append(arrived[None])
     return np.concatenate(begins), np.concatenate(ends)

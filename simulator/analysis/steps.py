@@ -12,7 +12,7 @@ from simulator.analysis.idle import IdleAnalysis
 from simulator.analysis.intervals import union_length
 from simulator.analysis.window import Window
 from simulator.categories import Category
-from simulator.engine.records import EngineRun, GroupTimes
+from simulator.engine.records import EngineRun
 from simulator.lowered import PS_PER_S
 from simulator.program import Program
 
@@ -91,7 +91,7 @@ class _Rank:
 
     def __init__(self, program: Program, result: EngineRun, group: int, column: int) -> None:
         record = result.records[-1]
-        times = _one_column(record.groups[group], column)
+        times = record.groups[group].of(slice(column, column + 1))
         self._program = replace(program, ranks=program.ranks[column : column + 1])
         self._result = replace(result, records=(replace(record, groups=(times,)),))
         self._times = times
@@ -137,10 +137,3 @@ class _Rank:
             for sides in (both, computed)
         )
         return int(with_waiting[0]) - int(alone[0])
-
-
-def _one_column(times: GroupTimes, column: int) -> GroupTimes:
-    here = slice(column, column + 1)
-    return GroupTimes(
-        times.start_ps[:, here], times.end_ps[:, here], times.waiting_tasks, times.waiting_rows_ps[:, here]
-    )

@@ -67,8 +67,8 @@ def _arrivals(lowered: LoweredProgram, result: EngineRun) -> tuple[IntArray, Int
             (
                 group.instances[row, column],
                 group.ranks[column],
-                times.start_ps[task, column],
-                times.waiting_ps[task, column],
+                times.class_start_ps[task, times.classes.of_rank[column]],
+                times.class_waiting_ps[task, times.classes.of_rank[column]],
             )
         )
     instance, rank, arrival, waiting = (np.concatenate(parts) for parts in zip(*columns, strict=True))

@@ -158,16 +158,16 @@ def _block(
     stream_numbers = {name: number for number, name in enumerate(symbols.streams)}
     tasks = np.array([task_numbers[name] for name in program.names], dtype=np.int32)
     streams = np.array([stream_numbers[stream.name] for stream in program.streams], dtype=np.int32)
-    rows = len(tasks) * len(columns)
+    rows, own = len(tasks) * len(columns), times.classes.of_rank[columns]
     return Timeline(
         symbols,
         rank=np.repeat(program.ranks[columns].astype(np.int32), len(tasks)),
         iteration=np.full(rows, record.iteration, dtype=np.int32),
         task=np.tile(tasks, len(columns)),
         stream=np.tile(streams[program.stream_of], len(columns)),
-        start_ps=times.start_ps[:, columns].T.ravel(),
-        end_ps=times.end_ps[:, columns].T.ravel(),
-        waiting_ps=times.waiting_ps[:, columns].T.ravel(),
+        start_ps=times.class_start_ps[:, own].T.ravel(),
+        end_ps=times.class_end_ps[:, own].T.ravel(),
+        waiting_ps=times.class_waiting_ps[:, own].T.ravel(),
     )
 
 

@@ -53,7 +53,7 @@ def measured_window(result: EngineRun) -> Window:
     """
     if not result.records:
         raise ValueError("the run recorded no iteration: there is nothing to analyse")
-    starts = [min(int(g.start_ps.min(initial=_NEVER)) for g in record.groups) for record in result.records]
+    starts = [min(int(g.class_start_ps.min(initial=_NEVER)) for g in record.groups) for record in result.records]
     for position in range(len(starts) - 2, -1, -1):
         window = window_of(result, result.records[position].iteration)
         if starts[-1] >= window.end_ps:

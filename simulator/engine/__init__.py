@@ -6,9 +6,9 @@ Only what is shared becomes SimPy events; everything else is arithmetic over vec
 
 from simulator.engine.controllers import Controller, IssueByReadiness, ReadyTask, View
 from simulator.engine.engine import run
+from simulator.engine.memory import ProgramMemory
 from simulator.engine.records import ActivityTimes, EngineRun, GroupTimes, IterationRecord, RunOptions
 from simulator.engine.sharing import bottleneck_fairness
-from simulator.engine.units_memory import UnitsMemory
 
 __all__ = [
     "ActivityTimes",
@@ -17,9 +17,9 @@ __all__ = [
     "GroupTimes",
     "IssueByReadiness",
     "IterationRecord",
+    "ProgramMemory",
     "ReadyTask",
     "RunOptions",
-    "UnitsMemory",
     "View",
     "bottleneck_fairness",
     "run",

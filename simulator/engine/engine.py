@@ -3,6 +3,8 @@
 `run` executes a lowered program. Each group's `Frontier` pushes what is known as far as it goes; where ranks meet in
 an activity, its instance is put on the agenda at the last arrival; `Flows` divides shared resources. The clock moves
 only when nothing more can be evaluated, so whatever is registered lies at or after now, which is checked every time.
+Ranks that do the same at the same times are evaluated once (`simulator.engine.alike`), unless the caller gives
+controllers, which may look at single ranks.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from collections.abc import Iterable
 import numpy as np
 import simpy
 
+from simulator.engine.alike import alike, each_rank
 from simulator.engine.capacity import NEVER, Capacities
 from simulator.engine.clock import SOLVE, Agenda, Alarm
 from simulator.engine.control_room import ControlRoom
@@ -22,7 +25,7 @@ from simulator.engine.frontier import Frontier
 from simulator.engine.instances import find_members, private_durations
 from simulator.engine.members import Members, by_value, join, pick, run_begins, run_lengths, size_of
 from simulator.engine.records import ActivityTimes, EngineRun, GroupTimes, IterationRecord, RunOptions, RunRecorder
-from simulator.engine.usage import CompiledPhase, build_usage
+from simulator.engine.usage import CompiledPhase
 from simulator.lowered import LoweredProgram
 from simulator.program import IntArray
 
@@ -38,7 +41,15 @@ def run(program: LoweredProgram, options: RunOptions) -> EngineRun:
         ProgramError: the program contradicts itself.
         ModelRangeError: a phase is too long for the integer arithmetic.
     """
-    return _Engine(program, options).run()
+    named = {stream.controller for group in program.groups for stream in group.streams}
+    try:
+        return _Engine(program, options, joins=named.isdisjoint(options.controllers)).run()
+    except _StuckError:  # the message names all ranks
+        return _Engine(program, options, joins=False).run()
+
+
+class _StuckError(Exception):
+    """Nothing can go on, and ranks stand for others."""
 
 
 class _Arrivals:
@@ -53,26 +64,30 @@ class _Arrivals:
 
 
 class _Engine:
-    def __init__(self, program: LoweredProgram, options: RunOptions) -> None:
-        self._program, self._options = program, options
+    def __init__(self, whole: LoweredProgram, options: RunOptions, *, joins: bool) -> None:
+        self._whole, self._options = whole, options
         self._env = simpy.Environment()
-        self._table = build_usage(program)
-        self._membership = find_members(program)
+        self._table = options.memory.usage(whole)
+        membership = find_members(whole)
+        private = private_durations(whole, membership, self._table)
+        found = alike(whole, membership, private) if joins else each_rank(whole, private)
+        self._program = program = found.program
+        self._classes, self._private = found.classes, found.private
+        self._membership = membership if program is whole else find_members(program)
         capacities = Capacities(program.background, self._table.class_of, self._table.class_count)
         self._flows: Flows[Token] = Flows(self._table, options.sharing, capacities, options.observer)
         self._agenda: Agenda[Token] = Agenda(self._env, self._latencies_over)
-        self._private = private = private_durations(program, self._membership, self._table)
         units = options.memory.units
         self._frontiers = [
-            Frontier(n, g, units(n, g, frozenset(private[n])), private[n], options.max_iterations, self)
-            for n, g in enumerate(program.groups)
+            Frontier(n, g, units(n, g, frozenset(own)), own, options.max_iterations, self)
+            for n, (g, own) in enumerate(zip(program.groups, self._private, strict=True))
         ]
         self._row_of = [{int(t): a for a, t in enumerate(g.activity_tasks)} for g in program.groups]
         self._arrivals: dict[int, _Arrivals] = {}
         self._run_as: dict[tuple[int, int], tuple[CompiledPhase, ...]] = {}
         self._released: dict[tuple[int, int, int], list[Members]] = {}
         self._completed: dict[int, dict[int, GroupTimes]] = {}
-        self._recorder = RunRecorder(np.concatenate([g.ranks for g in program.groups]), options.keep_last)
+        self._recorder = RunRecorder(np.concatenate([g.ranks for g in whole.groups]), options.keep_last)
         self._room = ControlRoom(self._env, program, options.controllers, self)
         self._solve_pending = False
         self._armed = self._change_armed = NEVER
@@ -86,6 +101,8 @@ class _Engine:
         self._room.open()
         while not self._done:
             if self._env.peek() == float("inf") or (self._under_way == 0 and self._room.pending == 0):
+                if self._program is not self._whole:
+                    raise _StuckError
                 raise deadlock_error(self._program, self._frontiers, self._membership, self._arrived)
             self._env.step()
         while self._under_way and self._recorder.complete(self._options.max_iterations):
@@ -125,7 +142,7 @@ class _Engine:
     def completed(self, group: int, iteration: int) -> None:
         """Record an iteration when its last group has completed it."""
         times = self._completed.setdefault(iteration, {})
-        times[group] = self._frontiers[group].state(iteration).times()
+        times[group] = self._frontiers[group].state(iteration).times(self._classes[group])
         if len(times) == len(self._frontiers):
             self._finish(iteration, self._completed.pop(iteration))
 
@@ -282,7 +299,8 @@ class _Engine:
         """Activities that needed no event: they begin and end with their task."""
         for number, tasks in enumerate(self._private):
             for task in tasks:
-                instances = self._program.groups[number].instances[self._row_of[number][task]]
+                instances = self._whole.groups[number].instances[self._row_of[number][task]]
                 taking_part = instances >= 0
-                arrivals.last[instances[taking_part]] = groups[number].start_ps[task][taking_part]
-                arrivals.end[instances[taking_part]] = groups[number].end_ps[task][taking_part]
+                of_rank = self._classes[number].of_rank[taking_part]
+                arrivals.last[instances[taking_part]] = groups[number].class_start_ps[task][of_rank]
+                arrivals.end[instances[taking_part]] = groups[number].class_end_ps[task][of_rank]

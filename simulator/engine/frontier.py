@@ -12,11 +12,13 @@ from typing import Protocol
 
 import numpy as np
 
+from simulator.engine.instances import PrivateTimes
 from simulator.engine.members import Members, pick, size_of
 from simulator.engine.records import GroupTimes
 from simulator.engine.units import Kind, Source, Units
 from simulator.lowered import LoweredGroup
 from simulator.program import IntArray
+from simulator.rank_classes import RankClasses
 
 
 class Listener(Protocol):
@@ -70,9 +72,9 @@ class IterationState:
         self.missing = missing
         self.left = len(missing) * ranks
 
-    def times(self) -> GroupTimes:
-        """The recorded columns."""
-        return GroupTimes(self.start, self.end, self._activity_tasks, self.waiting)
+    def times(self, classes: RankClasses) -> GroupTimes:
+        """The recorded columns, one for each of these classes."""
+        return GroupTimes(classes, self.start, self.end, self._activity_tasks, self.waiting)
 
 
 class Frontier:
@@ -83,7 +85,7 @@ class Frontier:
         number: int,
         group: LoweredGroup,
         units: Units,
-        private_ps: dict[int, IntArray],
+        private_ps: PrivateTimes,
         iterations: int,
         listener: Listener,
     ) -> None:

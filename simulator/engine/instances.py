@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 
@@ -11,6 +13,9 @@ from simulator.engine.members import Members, compact, run_begins
 from simulator.engine.usage import UsageTable
 from simulator.lowered import LoweredGroup, LoweredProgram
 from simulator.program import IntArray
+
+PrivateTimes: TypeAlias = Mapping[int, IntArray]
+"""Durations ``[P]`` in ps of activity tasks that nothing can slow down, by task."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +88,7 @@ def _release(program: LoweredProgram, instance: int, group: LoweredGroup, member
     return release[np.searchsorted(everyone, group.ranks[members])]
 
 
-def private_durations(program: LoweredProgram, membership: Membership, table: UsageTable) -> list[dict[int, IntArray]]:
+def private_durations(program: LoweredProgram, membership: Membership, table: UsageTable) -> list[PrivateTimes]:
     """Activity tasks of each group that nothing can slow down, with their durations ``[P]`` in ps.
 
     They have one member everywhere, who stays to the end, all resources they use are used from one in-order stream
@@ -101,7 +106,7 @@ def private_durations(program: LoweredProgram, membership: Membership, table: Us
                 totals = [sum(s.latency_ps + s.work_ps for s in table.phases[i]) for i in present]
                 alone[instances >= 0] = totals
                 found[number][task] = alone
-    return found
+    return list(found)
 
 
 def _single_lanes(program: LoweredProgram, membership: Membership, table: UsageTable) -> list[bool]:

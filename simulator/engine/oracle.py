@@ -268,7 +268,9 @@ class _Oracle:
 
     def _record(self, iteration: int) -> IterationRecord:
         groups = tuple(
-            GroupTimes(t["start"][iteration], t["end"][iteration], np.arange(g.task_count), t["waiting"][iteration])
+            GroupTimes.of_ranks(
+                t["start"][iteration], t["end"][iteration], np.arange(g.task_count), t["waiting"][iteration]
+            )
             for t, g in zip(self._times, self._program.groups, strict=True)
         )
         met = [self._instances.get((i, iteration), _Instance(0)) for i in range(len(self._members))]

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from simulator.engine.memory import ProgramMemory
 from simulator.engine.sharing import SharingModel, bottleneck_fairness
-from simulator.engine.units_memory import UnitsMemory
 from simulator.program import IntArray
+from simulator.rank_classes import RankClasses
 
 if TYPE_CHECKING:
     from simulator.engine.controllers import Controller
@@ -34,7 +35,7 @@ class RunOptions:
         sharing: rule by which activities share resources.
         controllers: controllers by the name that a controlled stream gives.
         observer: called at every solve.
-        memory: units of programs that ran before; give the same one to re-runs of a program.
+        memory: units and usage of programs that ran before; give the same one to re-runs of a program.
     """
 
     max_iterations: int
@@ -43,34 +44,62 @@ class RunOptions:
     sharing: SharingModel = bottleneck_fairness
     controllers: Mapping[str, Controller] = field(default_factory=dict)
     observer: ShareObserver | None = None
-    memory: UnitsMemory = field(default_factory=UnitsMemory)
+    memory: ProgramMemory = field(default_factory=ProgramMemory)
 
 
 @dataclass(frozen=True)
 class GroupTimes:
     """Times of one program group in one iteration, in ps.
 
-    The start of an activity task is the rank's arrival; waiting is the time from there to the last arrival, 0 for
-    private tasks.
+    Ranks that do the same at the same times are one class, whose times stand once. The start of an activity task is
+    the rank's arrival; waiting is the time from there to the last arrival, 0 for private tasks.
 
     Attributes:
-        start_ps: ``[T, P]``.
-        end_ps: ``[T, P]``.
+        classes: the classes of ranks.
+        class_start_ps: ``[T, C]``.
+        class_end_ps: ``[T, C]``.
         waiting_tasks: tasks that may wait ``[A]``; all others have waiting 0.
-        waiting_rows_ps: waiting of these ``[A, P]``.
+        waiting_rows_ps: waiting of these ``[A, C]``.
     """
 
-    start_ps: IntArray
-    end_ps: IntArray
+    classes: RankClasses
+    class_start_ps: IntArray
+    class_end_ps: IntArray
     waiting_tasks: IntArray
     waiting_rows_ps: IntArray
 
+    @staticmethod
+    def of_ranks(start_ps: IntArray, end_ps: IntArray, waiting_tasks: IntArray, rows_ps: IntArray) -> GroupTimes:
+        """Times in which each rank has a class of its own: ``[T, P]``, ``[T, P]``, ``[A]`` and ``[A, P]``."""
+        return GroupTimes(RankClasses.each(start_ps.shape[1]), start_ps, end_ps, waiting_tasks, rows_ps)
+
+    @cached_property
+    def start_ps(self) -> IntArray:
+        """Starts of all ranks ``[T, P]``."""
+        return self.classes.on_ranks(self.class_start_ps)
+
+    @cached_property
+    def end_ps(self) -> IntArray:
+        """Ends of all ranks ``[T, P]``."""
+        return self.classes.on_ranks(self.class_end_ps)
+
     @cached_property
     def waiting_ps(self) -> IntArray:
-        """Waiting of every task ``[T, P]``."""
-        waiting = np.zeros_like(self.start_ps)
+        """Waiting of every task on all ranks ``[T, P]``."""
+        return self.classes.on_ranks(self.class_waiting_ps)
+
+    @cached_property
+    def class_waiting_ps(self) -> IntArray:
+        """Waiting of every task ``[T, C]``."""
+        waiting = np.zeros_like(self.class_start_ps)
         waiting[self.waiting_tasks] = self.waiting_rows_ps
         return waiting
+
+    def of(self, ranks: IntArray | slice) -> GroupTimes:
+        """Times of some ranks, by their places in the group, each a class of its own."""
+        taken = self.classes.of_rank[ranks]
+        rows = (self.class_start_ps[:, taken], self.class_end_ps[:, taken])
+        return GroupTimes.of_ranks(*rows, self.waiting_tasks, self.waiting_rows_ps[:, taken])
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,8 +165,8 @@ class RunRecorder:
 
     def add(self, record: IterationRecord) -> None:
         """Take a finished iteration."""
-        rank_ends = np.concatenate([g.end_ps.max(axis=0) for g in record.groups])
-        waiting = np.concatenate([g.waiting_rows_ps.sum(axis=0) for g in record.groups])
+        rank_ends = np.concatenate([g.classes.on_ranks(g.class_end_ps.max(axis=0)) for g in record.groups])
+        waiting = np.concatenate([g.classes.on_ranks(g.waiting_rows_ps.sum(axis=0)) for g in record.groups])
         self._ends.append(int(rank_ends.max()))
         self._rank_ends.append(rank_ends)
         self._waiting.append(waiting)

@@ -130,17 +130,29 @@ def stand_ins(columns: FloatArray, most_comparisons: float = np.inf) -> IntArray
         most_comparisons: comparisons of numbers; resources that are left after so many stand for themselves.
     """
     found = np.arange(len(columns))
-    _, set_of = np.unique(columns > 0.0, axis=0, return_inverse=True)
-    # a dominated one comes after the one that dominates it, also where sums are rounded to the same number
-    order = np.lexsort((*-columns.T, -columns.sum(axis=1), set_of))
+    used = columns > 0.0
+    set_of = np.zeros(len(columns), np.int64) if used.all() else np.unique(used, axis=0, return_inverse=True)[1]
+    totals = columns.sum(axis=1)
+    order = np.argsort(set_of, kind="stable")
     for group in np.split(order, np.flatnonzero(np.diff(set_of[order])) + 1):
         rest = group
         while len(rest) and most_comparisons > 0:
             most_comparisons -= len(rest) * columns.shape[1]
-            free = (columns[rest] > columns[rest[0]]).any(axis=1)
-            found[rest[~free]] = rest[0]
+            best = _largest(columns, totals, rest)
+            free = (columns[rest] > columns[best]).any(axis=1)
+            found[rest[~free]] = best
             rest = rest[free]
     return found
+
+
+def _largest(columns: FloatArray, totals: FloatArray, rest: IntArray) -> int:
+    """The resource with the largest sum of shares, which no other one dominates.
+
+    Sums may be rounded to the same number: then the last shares decide, then the lowest number.
+    """
+    sums = totals[rest]
+    tied = rest[sums == sums.max()]
+    return int(tied[0] if len(tied) == 1 else tied[np.lexsort(-columns[tied].T)[0]])
 
 
 def _components(local: IntArray, resources: IntArray, activities: int, count: int) -> IntArray:

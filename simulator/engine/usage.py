@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +36,10 @@ class CompiledPhase:
     row: int
 
 
+Compiled: TypeAlias = tuple[tuple[CompiledPhase, ...], ...]
+"""Phases of each activity, ready to execute."""
+
+
 @dataclass(frozen=True, slots=True)
 class UsageTable:
     """Usage of resource classes by the rows (phases with work) of a program, in compressed rows.
@@ -48,7 +53,7 @@ class UsageTable:
         class_of: class of each resource ``[L]``; unused resources share the class of the first one.
     """
 
-    phases: tuple[tuple[CompiledPhase, ...], ...]
+    phases: Compiled
     ptr: IntArray
     classes: IntArray
     usage: FloatArray
@@ -66,6 +71,10 @@ class UsageTable:
         phases[0] = replace(phases[0], latency_ps=phases[0].latency_ps + run_as.lead_ps)
         return tuple(phases)
 
+    def of_phases(self, phases: Compiled) -> UsageTable:
+        """The table of activities whose phases take the same shares, in other times."""
+        return replace(self, phases=phases)
+
     def gather(self, rows: IntArray) -> tuple[IntArray, IntArray, FloatArray]:
         """Entries of several rows: counts ``[rows]``, classes and usage one row after the other."""
         begin = self.ptr[rows]
@@ -80,10 +89,14 @@ def part_of(work_ps: int, part: tuple[int, int]) -> int:
     return -(-work_ps * part[0] // part[1])
 
 
-def build_usage(program: LoweredProgram) -> UsageTable:
-    """The usage table of a lowered program."""
+def compiled_phases(activities: Sequence[Activity]) -> tuple[Compiled, list[Phase]]:
+    """Phases of activities, and the phases of their rows: those with work on resources."""
     phases: list[Phase] = []
-    compiled = tuple(_compiled(activity, phases) for activity in program.activities)
+    return tuple(_compiled(activity, phases) for activity in activities), phases
+
+
+def usage_of(compiled: Compiled, phases: Sequence[Phase], program: LoweredProgram) -> UsageTable:
+    """The usage table of a lowered program, from its `compiled_phases`."""
     taken = [Phase(0, 1, b.resources, np.full(len(b.resources), b.share)) for b in program.background]
     first, class_of = _merge([*phases, *taken], program.resource_count)
     is_first = np.zeros(program.resource_count, dtype=np.bool_)

@@ -234,7 +234,7 @@ def _peer_shares(sequenced: SequencedCall, programs: Sequence[Program]) -> dict[
 def _with_peers(call: Call, peers: Mapping[int, FloatArray], evened: float) -> Call:
     """The call with the shares of each sender; senders without shares send evenly."""
     block = call.block
-    if call.op != "all_to_all" or not any(rank in peers for rank in block.ranks.ravel().tolist()):
+    if call.op != "all_to_all" or not peers or not any(rank in peers for rank in block.ranks.ravel().tolist()):
         return call
     even = np.full(block.size, 1.0 / block.size)
     shares = np.array([[peers.get(rank, even) for rank in ranks] for ranks in block.ranks.tolist()])

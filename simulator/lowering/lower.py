@@ -15,7 +15,7 @@ from simulator.lowering.collective import CollectiveLowering, LoweredCollective
 from simulator.lowering.faster import faster
 from simulator.lowering.fusing import faster_agreements, lower_coordinator
 from simulator.lowering.machine import Machine
-from simulator.lowering.private import durations_of, evened_part, fill, member_instances, task_seconds
+from simulator.lowering.private import durations_of, evened_part, member_instances, task_seconds
 from simulator.lowering.result import CollectiveInfo, Lowering
 from simulator.lowering.shared_work import SharedWork, shared_work_of
 from simulator.lowering.variation import Variation
@@ -180,5 +180,4 @@ def _lower_shared(
 def _group(
     program: Program, rows: dict[int, IntArray], seconds: dict[int, Amount], variation: Variation, world_size: int
 ) -> LoweredGroup:
-    base_ps = fill(seconds, program.task_count, program.rank_count)
-    return LoweredGroup.with_rows(program, durations_of(program, base_ps, variation, world_size), rows)
+    return LoweredGroup.with_rows(program, durations_of(program, seconds, variation, world_size), rows)

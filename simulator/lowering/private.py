@@ -13,6 +13,7 @@ from simulator.lowered import PS_PER_S, ConstantDurations, Durations
 from simulator.lowering.variation import Variation, VariedDurations
 from simulator.operators import Amount, EmbeddingLookup, EmbeddingUpdate, FloatArray
 from simulator.program import IntArray, Program
+from simulator.rank_classes import classes_of
 from simulator.work import category_of
 
 
@@ -53,22 +54,26 @@ def task_seconds(
         yield task, toward_mean(seconds, evened)
 
 
-def fill(seconds: Mapping[int, Amount], tasks: int, ranks: int) -> FloatArray:
-    """Durations of all tasks in ps, not rounded: ``[T, 1]`` when all ranks agree, else ``[T, P]``."""
-    uneven = any(np.ndim(value) for value in seconds.values())
-    values = np.zeros((tasks, ranks if uneven else 1))
-    for task, value in seconds.items():
-        values[task] = value
-    return values * PS_PER_S
-
-
-def durations_of(program: Program, base_ps: FloatArray, variation: Variation, world_size: int) -> Durations:
+def durations_of(program: Program, seconds: Mapping[int, Amount], variation: Variation, world_size: int) -> Durations:
     """Constant durations, or drawn ones when some task varies."""
     sigma = np.array([variation.sigma(category) for category in program.categories])
     contents = _contents(program)
     if np.any(sigma > 0.0) or contents:
+        base_ps = _filled(seconds, program.task_count, program.rank_count)
         return VariedDurations(program, base_ps, sigma, contents, variation.seed, world_size)
-    return ConstantDurations(np.floor(base_ps + 0.5).astype(np.int64))
+    uneven = {task: np.asarray(value) for task, value in seconds.items() if np.ndim(value)}
+    classes = classes_of(program.rank_count, uneven.values())
+    of_classes = {**seconds, **{task: value[classes.first] for task, value in uneven.items()}}
+    values = np.floor(_filled(of_classes, program.task_count, len(classes.first)) + 0.5).astype(np.int64)
+    return ConstantDurations(values, classes)
+
+
+def _filled(seconds: Mapping[int, Amount], tasks: int, columns: int) -> FloatArray:
+    """Durations of all tasks in ps, not rounded ``[tasks, columns]``."""
+    values = np.zeros((tasks, columns))
+    for task, value in seconds.items():
+        values[task] = value
+    return values * PS_PER_S
 
 
 def _contents(program: Program) -> dict[int, Amount]:

@@ -171,6 +171,7 @@ class CollectiveModel:
 
         Blocks of ranks found so far, and traffic of calls, are shared with the new model.
         """
+        speed = {name: factor for name, factor in speed.items() if name in self.rates}
         rates = {name: rate * speed.get(name, 1.0) for name, rate in self.rates.items()}
         better = replace(self, rates=rates, transport=self.transport.with_faster_messages(message_speed))
         faster = (tuple(sorted(speed.items())), message_speed)

@@ -15,9 +15,10 @@ from benchmarks.engine_programs import global_program, grouped_program
 from benchmarks.oracle import compare
 from benchmarks.random_programs import RandomProgram, SeededChoices, draw_fused_program, draw_program
 from inputs.errors import DeadlockError
-from simulator.engine import RunOptions, flows, frontier, run, units_memory
+from simulator.engine import RunOptions, alike, flows, frontier, memory, run
 from simulator.engine.units import Units
 from simulator.engine.units import compile_units as real_compile_units
+from simulator.lowered import ConstantDurations
 
 
 class DrawnChoices:
@@ -140,8 +141,24 @@ def test_ignored_stream_order_is_caught(monkeypatch: pytest.MonkeyPatch) -> None
         streams = (group.streams[0],) * group.task_count
         return real_compile_units(replace(group, streams=streams, stream_of=np.arange(group.task_count)), private)
 
-    monkeypatch.setattr(units_memory, "compile_units", without_order)
+    monkeypatch.setattr(memory, "compile_units", without_order)
     assert caught()
+
+
+@pytest.mark.parametrize("ignored", ["durations", "instances", "releases"])
+def test_ranks_that_differ_and_count_as_alike_are_caught(monkeypatch: pytest.MonkeyPatch, ignored: str) -> None:
+    """An engine that takes ranks for alike by all but one of what they do has wrong times."""
+
+    def classes(group, private, releases):
+        if ignored == "durations":
+            group = replace(group, durations=ConstantDurations(group.durations.at(0)[:, :1]))
+        if ignored == "instances":
+            group = replace(group, instances=np.minimum(group.instances, 0) + 1)
+        return real_classes(group, private, () if ignored == "releases" else releases)
+
+    real_classes = alike._classes
+    monkeypatch.setattr(alike, "_classes", classes)
+    assert caught(600)
 
 
 @_slow_draws

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simulator.engine import RunOptions, bottleneck_fairness, run
+from simulator.engine.memory import ProgramMemory
 from simulator.engine.sharing import stand_ins
-from simulator.engine.usage import build_usage
 from simulator.lowered import Activity, Background, ConstantDurations, LoweredGroup, LoweredProgram, Phase, phase
 from simulator.program import Stream
 
@@ -154,9 +154,9 @@ def test_ports_under_uneven_collectives_become_the_few_that_can_be_full() -> Non
     shares = np.random.default_rng(3).uniform(0.2, 1.0, (3, 1000))
     activities = [Activity(str(n), (Phase(0, 10**6, np.arange(1000), row),)) for n, row in enumerate(shares)]
     lowered = replace(program(activities, [0, 0, 0]), resource_count=1000)
-    table = build_usage(lowered)
+    table = ProgramMemory().usage(lowered)
     kept = table.usage.reshape(3, -1)
     assert kept.shape[1] == table.class_count < 100
     assert np.all((shares[:, :, None] <= kept[:, None, :]).all(axis=0).any(axis=1))
     busy = replace(lowered, background=(Background(np.arange(1000), 0.5),))
-    assert build_usage(busy).class_count == 1000
+    assert ProgramMemory().usage(busy).class_count == 1000

@@ -8,8 +8,8 @@ import pytest
 from benchmarks.engine_programs import global_program, grouped_program
 from inputs.errors import DeadlockError, InputError, ModelRangeError, ProgramError
 from simulator.engine import IssueByReadiness, RunOptions, run
+from simulator.engine.memory import ProgramMemory
 from simulator.engine.oracle import run_oracle
-from simulator.engine.usage import build_usage
 from simulator.lowered import Activity, Background, ConstantDurations, LoweredGroup, LoweredProgram, phase
 from simulator.program import Stream
 
@@ -175,6 +175,6 @@ def test_a_phase_of_over_an_hour_is_refused() -> None:
 
 def test_ports_used_alike_are_one_resource_class() -> None:
     """512 ports in 64 nodes whose loads differ: one class per node and (two collectives apart) no more."""
-    table = build_usage(grouped_program(512, 1, tasks=40))
+    table = ProgramMemory().usage(grouped_program(512, 1, tasks=40))
     assert table.class_count <= 512
-    assert build_usage(global_program(512, 1, tasks=40)).class_count == 1
+    assert ProgramMemory().usage(global_program(512, 1, tasks=40)).class_count == 1

@@ -1,4 +1,4 @@
-"""Equality of programs, and units that re-runs share."""
+"""Equality of programs, and what re-runs share."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-import simulator.engine.units_memory as memory_module
-from simulator.engine import RunOptions, UnitsMemory, run
+import simulator.engine.memory as memory_module
+from simulator.engine import ProgramMemory, RunOptions, run
 from simulator.equality import same
-from simulator.lowered import Activity, ConstantDurations, LoweredGroup, LoweredProgram, phase
+from simulator.lowered import Activity, Background, ConstantDurations, LoweredGroup, LoweredProgram, phase
 from simulator.operators import Marker
 from simulator.program import ProgramBuilder
 
@@ -45,7 +45,7 @@ def test_runs_with_a_memory_compile_a_program_once(monkeypatch):
     compiled = []
     real = memory_module.compile_units
     monkeypatch.setattr(memory_module, "compile_units", lambda *args: compiled.append(1) or real(*args))
-    first, memory = program(), UnitsMemory()
+    first, memory = program(), ProgramMemory()
     slower = replace(first, groups=(replace(first.groups[0], durations=ConstantDurations(np.array([[30], [0]]))),))
     ends = [run(each, RunOptions(2, memory=memory)).iteration_end_ps.tolist() for each in (first, slower)]
     assert len(compiled) == 1
@@ -56,7 +56,18 @@ def test_another_program_is_compiled_anew(monkeypatch):
     compiled = []
     real = memory_module.compile_units
     monkeypatch.setattr(memory_module, "compile_units", lambda *args: compiled.append(1) or real(*args))
-    memory = UnitsMemory()
+    memory = ProgramMemory()
     for each in (program(), program()):
         run(each, RunOptions(1, memory=memory))
     assert len(compiled) == 2
+
+
+def test_runs_with_a_memory_share_the_table_of_equal_shares_only():
+    memory = ProgramMemory()
+    first, slower, less = (memory.usage(each) for each in (program(), program(work_ps=8), program(share=0.5)))
+    assert slower.usage is first.usage
+    assert slower.phases[0][0].work_ps == 8
+    assert less.usage is not first.usage
+    assert less.usage.tolist() == [0.5]
+    beside = replace(program(), background=(Background(np.zeros(1, dtype=np.int64), 0.5),))
+    assert memory.usage(beside).usage is not first.usage

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from scenarios.bursts import REPEATING, longest_period_s
 from scenarios.prepare import Prepared
@@ -11,7 +11,7 @@ from simulator.counted_run import counted_run
 from simulator.engine import EngineRun, ProgramMemory, RunOptions
 from simulator.equality import same
 from simulator.lowered import PS_PER_S
-from simulator.lowering import Lowering, Variation
+from simulator.lowering import Lowerer, Lowering, Variation
 
 PROBE_RULE = REPEATING
 """Rule that ends a re-run: settled iterations repeat exactly, so two equal ones suffice."""
@@ -25,6 +25,7 @@ class Probe:
     many iterations as the run, with the same random draws, and its time is taken over the same iterations.
 
     Attributes:
+        lowerer: has lowered the run's task graph.
         variation: jitter of the run and of re-runs.
         iterations: number of iterations of the run that re-runs are compared with.
         counted: number of last iterations that are averaged if iterations vary.
@@ -32,19 +33,29 @@ class Probe:
     """
 
     prepared: Prepared
-    lowering: Lowering
+    lowerer: Lowerer
     variation: Variation
     result: EngineRun
     iterations: int
     counted: int
-    memory: ProgramMemory = field(default_factory=ProgramMemory)
+    memory: ProgramMemory
 
     @staticmethod
     def of(
-        prepared: Prepared, lowering: Lowering, variation: Variation, result: EngineRun, time: IterationTime
+        prepared: Prepared,
+        lowerer: Lowerer,
+        variation: Variation,
+        result: EngineRun,
+        time: IterationTime,
+        memory: ProgramMemory,
     ) -> Probe:
         """The probe of a run with this iteration time."""
-        return Probe(prepared, lowering, variation, result, time.iterations, time.measured_iterations)
+        return Probe(prepared, lowerer, variation, result, time.iterations, time.measured_iterations, memory)
+
+    @property
+    def lowering(self) -> Lowering:
+        """The run's task graph, lowered."""
+        return self.lowerer.lower()
 
     def shortened(self, iterations: int) -> Probe:
         """The probe of the first iterations, the second half of which is averaged; unchanged if iterations repeat."""

@@ -23,8 +23,8 @@ from scenarios.uncertainty.interval import Interval
 from scenarios.uncertainty.jobs import interval_of_run
 from simulator.analysis import BOUND_RUNS, Analysis, Bound, analyse, find_bound, path_shares
 from simulator.counted_run import counted_run
-from simulator.engine import EngineRun
-from simulator.lowering import Lowering, lower
+from simulator.engine import EngineRun, ProgramMemory
+from simulator.lowering import Lowerer, Lowering
 from simulator.program import TaskGraph
 
 
@@ -34,6 +34,8 @@ class Simulation:
 
     Attributes:
         prepared: plan, machine, memory and task graph.
+        lowerer: lowers the task graph again for re-runs.
+        memory: what re-runs have in common with the run.
         lowering: durations, activities and collectives.
         result: times of the run.
         analysis: iteration time, breakdown, collectives, critical path.
@@ -41,6 +43,8 @@ class Simulation:
     """
 
     prepared: Prepared
+    lowerer: Lowerer
+    memory: ProgramMemory
     lowering: Lowering
     result: EngineRun
     analysis: Analysis
@@ -78,13 +82,15 @@ def simulate(resolved: ResolvedScenario, progress: Progress, *, levers: bool = F
     """Run a scenario and find its bound; with ``levers``, also try changed settings; raises as `simulation_of`."""
     done = simulation_of(resolved, progress)
     prepared, lowering, analysis = done.prepared, done.lowering, done.analysis
-    probe = Probe.of(prepared, lowering, variation_of(resolved), done.result, analysis.iteration)
+    probe = Probe.of(prepared, done.lowerer, variation_of(resolved), done.result, analysis.iteration, done.memory)
     bound = _bound(probe, analysis, progress)
     tried = find_levers(probe, bound, progress) if levers else None
     interval = interval_of_run(prepared, lowering, analysis, bound)
     warnings = (*done.warnings, *assumption_warnings(bound, interval))
     summary = summary_of(prepared, analysis, bound, interval, tried, warnings)
-    return Outcome(prepared, lowering, done.result, analysis, warnings, bound, interval, tried, summary)
+    return Outcome(
+        prepared, done.lowerer, done.memory, lowering, done.result, analysis, warnings, bound, interval, tried, summary
+    )
 
 
 def simulation_of(resolved: ResolvedScenario, progress: Progress) -> Simulation:
@@ -116,10 +122,12 @@ def simulation_of_prepared(prepared: Prepared, progress: Progress, at_most_s: fl
     require_memory(size_of(prepared))
     progress.stage("lowering")
     with located(resolved.document):
-        lowering = lower(prepared.graph, prepared.machine, variation=variation_of(resolved))
+        lowerer = Lowerer(prepared.graph, prepared.machine, variation_of(resolved))
+        lowering = lowerer.lower()
     progress.stage("simulating")
     keep = resolved.scenario.output.record.iterations
-    options = run_options(resolved, prepared.machine, prepared.graph, keep)
+    memory = ProgramMemory()
+    options = replace(run_options(resolved, prepared.machine, prepared.graph, keep), memory=memory)
     give_up = GiveUp.of(options, lowering.program, prepared.machine, at_most_s)
     result = counted_run(lowering.program, options if at_most_s == inf else replace(options, stop=give_up))
     if give_up.slow(result.iteration_end_ps.tolist()):
@@ -129,7 +137,7 @@ def simulation_of_prepared(prepared: Prepared, progress: Progress, at_most_s: fl
     rule = steady_rule(resolved, prepared.machine, prepared.graph)
     roles = resolved.scenario.workload.roles(resolved.world_size)
     analysis = analyse(prepared.graph, lowering.program, result, algorithms=algorithms, rule=rule, roles=roles)
-    return Simulation(prepared, lowering, result, analysis, _warnings(prepared, lowering, analysis))
+    return Simulation(prepared, lowerer, memory, lowering, result, analysis, _warnings(prepared, lowering, analysis))
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,9 +184,7 @@ def _bound(probe: Probe, analysis: Analysis, progress: Progress) -> Bound:
         if not improve:
             base_s = probe.base_s()
             return base_s
-        prepared = probe.prepared
-        lowering = lower(prepared.graph, prepared.machine, variation=probe.variation, improve=improve)
-        return probe.seconds(lowering, base_s)
+        return probe.seconds(probe.lowerer.lower(improve), base_s)
 
     on_cpus = probe.prepared.resolved.cluster.node.gpu is None
     absent = ["site"] if probe.prepared.machine.topology.site_of is None else []

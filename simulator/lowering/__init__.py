@@ -1,6 +1,6 @@
 """Lowering: a task graph and the models of a machine become durations and activities for the engine."""
 
-from simulator.lowering.lower import lower
+from simulator.lowering.lower import Lowerer, lower
 from simulator.lowering.machine import BOUND_CLASSES, WHOLE_CLASSES, Machine, build_machine
 from simulator.lowering.result import CollectiveInfo, Lowering, ModelWarning
 from simulator.lowering.variation import Variation
@@ -9,6 +9,7 @@ __all__ = [
     "BOUND_CLASSES",
     "WHOLE_CLASSES",
     "CollectiveInfo",
+    "Lowerer",
     "Lowering",
     "Machine",
     "ModelWarning",

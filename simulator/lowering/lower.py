@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar, cast
 
 import numpy as np
 
 from inputs.errors import InputError, ProgramError
 from simulator.categories import Category
 from simulator.countable import require_countable_tasks
+from simulator.equality import same
 from simulator.lowered import Activity, FusedCalls, LoweredGroup, LoweredProgram
 from simulator.lowering.collective import CollectiveLowering, LoweredCollective
 from simulator.lowering.faster import faster
@@ -17,12 +19,14 @@ from simulator.lowering.fusing import faster_agreements, lower_coordinator
 from simulator.lowering.machine import Machine
 from simulator.lowering.private import durations_of, evened_part, member_instances, task_seconds
 from simulator.lowering.result import CollectiveInfo, Lowering
-from simulator.lowering.shared_work import SharedWork, shared_work_of
+from simulator.lowering.shared_work import HostLinks, SharedWork, shared_work_of
 from simulator.lowering.variation import Variation
 from simulator.lowering.warn import warnings_of
 from simulator.network.background import background_of
 from simulator.operators import Amount
 from simulator.program import IntArray, Program, TaskGraph, sequenced_calls
+
+T = TypeVar("T")
 
 
 def lower(
@@ -32,50 +36,100 @@ def lower(
     variation: Variation | None = None,
     improve: Mapping[str, float] | None = None,
 ) -> Lowering:
-    """Turn amounts into times.
+    """Turn amounts into times, once; arguments and errors as of `Lowerer`."""
+    return Lowerer(graph, machine, variation).lower(improve)
 
-    Args:
-        machine: the models; keep it between calls, it remembers which ranks form which communicator.
-        variation: jitter and stragglers; none by default.
-        improve: classes of `BOUND_CLASSES` and `WHOLE_CLASSES` made better by a factor, e.g. ``{"NIC": 1.1}``.
-            ``input`` speeds up host and copy tasks of section ``input``; ``imbalance`` moves differences between ranks
-            (durations, sizes of collectives) the part ``factor - 1`` of the way to their mean; ``communication``
-            divides the time of collectives and ``compute`` that of kernels, latencies included.
 
-    Raises:
-        ProgramError: the programs contradict each other (`TaskGraph.check`), or have ranks the machine lacks.
-        InputError: a class of ``improve`` is unknown, the GPU lacks a precision, or a task takes longer than can be
-            counted.
+class Lowerer:
+    """Lowers one task graph, perhaps several times with classes improved.
+
+    What an improvement leaves as it is, is lowered once: the models say which, by being equal.
     """
-    graph.check()
-    _check_ranks(graph, machine.topology.world_size, variation)
-    improve = dict(improve or {})
-    better = machine.improved(improve) if improve else machine
-    varied = variation or Variation()
-    seconds = [dict(task_seconds(program, better.compute, varied, improve)) for program in graph.programs]
-    for program, of_program in zip(graph.programs, seconds, strict=True):
-        require_countable_tasks(program, of_program)
-    shared = _Activities(len(graph.programs))
-    beside = shared_work_of(better, varied)
-    joins = not (varied.varies or varied.straggler_ranks)
-    calls = _lower_collectives(graph, better, shared, improve, beside, joins=joins)
-    fused = _lower_coordinators(graph, better, shared, improve)
-    private = _lower_shared(graph, seconds, shared, improve, beside)
-    groups = [
-        _group(program, rows, of_program, varied, graph.world_size)
-        for program, rows, of_program in zip(graph.programs, shared.rows, private, strict=True)
-    ]
-    topology = machine.topology
-    lowered = LoweredProgram(
-        tuple(groups),
-        shared.activities,
-        topology.resource_count + len(beside.names),
-        (*topology.resource_names, *beside.names),
-        background_of(machine.background, topology),
-        fused,
-    )
-    infos: tuple[CollectiveInfo, ...] = tuple(call.info for call in calls)
-    return Lowering(lowered, infos, warnings_of(graph, better, seconds, calls))
+
+    def __init__(self, graph: TaskGraph, machine: Machine, variation: Variation | None = None) -> None:
+        """Nothing is lowered yet.
+
+        Args:
+            machine: the models; keep it between graphs, it remembers which ranks form which communicator.
+            variation: jitter and stragglers; none by default.
+
+        Raises:
+            ProgramError: the programs contradict each other (`TaskGraph.check`), or have ranks the machine lacks.
+            InputError: a straggler is no rank.
+        """
+        graph.check()
+        _check_ranks(graph, machine.topology.world_size, variation)
+        self._graph, self._machine, self._variation = graph, machine, variation or Variation()
+        self._joins = not (self._variation.varies or self._variation.straggler_ranks)
+        self._kept: dict[str, tuple[object, object]] = {}
+
+    def lower(self, improve: Mapping[str, float] | None = None) -> Lowering:
+        """Turn amounts into times.
+
+        Args:
+            improve: classes of `BOUND_CLASSES` and `WHOLE_CLASSES` made better by a factor, e.g. ``{"NIC": 1.1}``.
+                ``input`` speeds up host and copy tasks of section ``input``; ``imbalance`` moves differences between
+                ranks (durations, sizes of collectives) the part ``factor - 1`` of the way to their mean;
+                ``communication`` divides the time of collectives and ``compute`` that of kernels, latencies included.
+
+        Raises:
+            InputError: a class of ``improve`` is unknown, the GPU lacks a precision, or a task takes longer than can
+                be counted.
+        """
+        improve = dict(improve or {})
+        better = self._machine.improved(improve) if improve else self._machine
+        factors = [improve.get(name, 1.0) for name in ("imbalance", "input", "communication", "compute")]
+        inputs = (better.compute, better.collectives, factors)
+        return self._once("all", inputs, lambda: self._lowered(better, improve))
+
+    def _once(self, part: str, inputs: object, make: Callable[[], T]) -> T:
+        """A part, made from its inputs; the part of the first inputs is kept."""
+        kept = self._kept.get(part)
+        if kept is not None and same(kept[0], inputs):
+            return cast("T", kept[1])
+        made = make()
+        self._kept.setdefault(part, (inputs, made))
+        return made
+
+    def _lowered(self, better: Machine, improve: Mapping[str, float]) -> Lowering:
+        graph, varied = self._graph, self._variation
+        evened, speed = evened_part(improve), improve.get("communication", 1.0)
+        beside = shared_work_of(better, varied)
+        seconds = self._once(
+            "seconds", (better.compute, evened, improve.get("input", 1.0)), lambda: self._seconds(better, improve)
+        )
+        on_cores = None if isinstance(beside, HostLinks) else beside
+        met = self._once(
+            "collectives",
+            (better.collectives, evened, on_cores),
+            lambda: _collectives(graph, better, evened, beside, joins=self._joins),
+        )
+        shared = _Activities(faster(met.activities, speed), [dict(rows) for rows in met.rows])
+        fused = _lower_coordinators(graph, better, shared, speed)
+        private = _lower_shared(graph, seconds, shared, improve, beside)
+        groups = [
+            LoweredGroup.with_rows(program, durations_of(program, of_program, varied, graph.world_size), rows)
+            for program, rows, of_program in zip(graph.programs, shared.rows, private, strict=True)
+        ]
+        topology, names = better.topology, beside.names
+        lowered = LoweredProgram(
+            tuple(groups),
+            shared.activities,
+            topology.resource_count + len(names),
+            (*topology.resource_names, *names) if names else topology.resource_names,
+            background_of(better.background, topology),
+            fused,
+        )
+        infos: tuple[CollectiveInfo, ...] = tuple(call.info for call in met.calls)
+        return Lowering(lowered, infos, warnings_of(graph, better, seconds, met.calls))
+
+    def _seconds(self, better: Machine, improve: Mapping[str, float]) -> list[dict[int, Amount]]:
+        """Duration of every task that is no collective, by program and task."""
+        programs = self._graph.programs
+        seconds = [dict(task_seconds(program, better.compute, self._variation, improve)) for program in programs]
+        for program, of_program in zip(programs, seconds, strict=True):
+            require_countable_tasks(program, of_program)
+        return seconds
 
 
 def _check_ranks(graph: TaskGraph, world_size: int, variation: Variation | None) -> None:
@@ -117,42 +171,37 @@ class _Kernels:
 class _Activities:
     """Activities so far, and for each program the activity numbers of its ranks by task ``[P]``."""
 
-    programs: int
-    activities: list[Activity] = field(default_factory=list)
-    rows: list[dict[int, IntArray]] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.rows = [{} for _ in range(self.programs)]
+    activities: list[Activity]
+    rows: list[dict[int, IntArray]]
 
 
-def _lower_collectives(
-    graph: TaskGraph,
-    machine: Machine,
-    shared: _Activities,
-    improve: Mapping[str, float],
-    beside: SharedWork,
-    *,
-    joins: bool,
-) -> list[LoweredCollective]:
-    lowered = []
-    speed = improve.get("communication", 1.0)
-    collectives = CollectiveLowering(graph.programs, machine.collectives, evened_part(improve))
+@dataclass(frozen=True, slots=True)
+class _Collectives:
+    """All collectives of a graph: the calls, their activities, and the numbers of these by program and task ``[P]``."""
+
+    calls: tuple[LoweredCollective, ...]
+    activities: tuple[Activity, ...]
+    rows: tuple[Mapping[int, IntArray], ...]
+
+
+def _collectives(graph: TaskGraph, machine: Machine, evened: float, beside: SharedWork, *, joins: bool) -> _Collectives:
+    calls: list[LoweredCollective] = []
+    found = _Activities([], [{} for _ in graph.programs])
+    collectives = CollectiveLowering(graph.programs, machine.collectives, evened)
     for sequenced, collective in collectives.lower_all(sequenced_calls(graph), joins=joins):
-        numbers = np.where(collective.activity_of >= 0, collective.activity_of + len(shared.activities), -1)
+        numbers = np.where(collective.activity_of >= 0, collective.activity_of + len(found.activities), -1)
         for caller in sequenced.callers:
             own = sequenced.instance[graph.programs[caller.program].ranks]
-            shared.rows[caller.program][caller.task] = member_instances(numbers, own)
+            found.rows[caller.program][caller.task] = member_instances(numbers, own)
         of_rank = member_instances(collective.activity_of, sequenced.instance)
-        shared.activities += faster(beside.collectives(collective.activities, of_rank), speed)
-        lowered.append(collective)
-    return lowered
+        found.activities += beside.collectives(collective.activities, of_rank)
+        calls.append(collective)
+    return _Collectives(tuple(calls), tuple(found.activities), tuple(found.rows))
 
 
-def _lower_coordinators(
-    graph: TaskGraph, machine: Machine, shared: _Activities, improve: Mapping[str, float]
-) -> dict[str, FusedCalls]:
-    """Add the activities that fused calls run as; the coordinators by name."""
-    found, speed = {}, improve.get("communication", 1.0)
+def _lower_coordinators(graph: TaskGraph, machine: Machine, shared: _Activities, speed: float) -> dict[str, FusedCalls]:
+    """Add the activities that fused calls run as, so many times faster; the coordinators by name."""
+    found = {}
     for name, coordinator in graph.coordinators.items():
         calls, activities = lower_coordinator(name, coordinator, graph, machine, len(shared.activities))
         found[name] = faster_agreements(calls, speed)
@@ -175,9 +224,3 @@ def _lower_shared(
         shared.rows[number][task] = len(shared.activities) + np.arange(len(activities))
         shared.activities += faster(activities, kernels.speed(number, task))
     return [kernels.faster(number, of_program) for number, of_program in enumerate(private)]
-
-
-def _group(
-    program: Program, rows: dict[int, IntArray], seconds: dict[int, Amount], variation: Variation, world_size: int
-) -> LoweredGroup:
-    return LoweredGroup.with_rows(program, durations_of(program, seconds, variation, world_size), rows)

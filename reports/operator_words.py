@@ -40,6 +40,7 @@ KIND_NAMES: Mapping[str, str] = {
     "all_reduce": "all_reduce",
     "all_gather": "all_gather",
     "reduce_scatter": "reduce_scatter",
+    "send": "send",
     "comm_other": "other collective",
     "copy": "copy",
     "host": "host",
@@ -67,7 +68,8 @@ _MEASURED = {Category.COMM: "comm_other", Category.COPY: "copy"}
 def kind_of(work: Work) -> str:
     """The key of `KIND_NAMES` a task with this work is coloured as."""
     if isinstance(work, CollectiveCall):
-        return work.op if work.op in KIND_NAMES else "comm_other"
+        op = "send" if work.op == "sendrecv" else work.op
+        return op if op in KIND_NAMES else "comm_other"
     if isinstance(work, Measured):
         return _measured_kind(work)
     if isinstance(work, KernelSeries):

@@ -22,7 +22,7 @@ _OPERATOR_COLORS = {
     "EmbeddingLookup": "embedding", "EmbeddingUpdate": "embedding", "Interaction": "interaction",
     "Elementwise": "elementwise", "DenseOptimizer": "optimizer", "Copy": "copy", "HostWork": "host",
     "Marker": "host", "all_to_all": "all-to-all", "all_reduce": "all-reduce", "all_gather": "all-gather",
-    "reduce_scatter": "reduce-scatter",
+    "reduce_scatter": "reduce-scatter", "send": "send", "sendrecv": "send",
 }  # fmt: skip
 
 _CHARTS = {

@@ -13,6 +13,7 @@ from simulator.collective_calls import CollectiveCall
 from simulator.operators import (
     Amount,
     Attention,
+    CacheFill,
     Convolution,
     Copy,
     Delay,
@@ -25,6 +26,7 @@ from simulator.operators import (
     Interaction,
     KernelSeries,
     Measured,
+    SsdRead,
 )
 from simulator.work import Work
 
@@ -32,7 +34,7 @@ KIND_NAMES: Mapping[str, str] = {
     "gemm": "GEMM",
     "attention": "attention",
     "convolution": "convolution",
-    "embedding": "embedding lookup and update",
+    "embedding": "embedding lookup, update, cache fill",
     "interaction": "interaction",
     "elementwise": "elementwise",
     "optimizer": "dense optimizer",
@@ -54,10 +56,12 @@ _KINDS: dict[type, str] = {
     Convolution: "convolution",
     EmbeddingLookup: "embedding",
     EmbeddingUpdate: "embedding",
+    CacheFill: "embedding",
     Interaction: "interaction",
     Elementwise: "elementwise",
     DenseOptimizer: "optimizer",
     Copy: "copy",
+    SsdRead: "copy",
     HostWork: "host",
     Delay: "idle",
 }
@@ -145,6 +149,10 @@ def _copy(work: Copy) -> str:
     return f"{_bytes(work.bytes)}, {work.direction}"
 
 
+def _ssd_read(work: SsdRead) -> str:
+    return f"{_bytes(work.bytes)}, from SSDs to host memory"
+
+
 def _measured(work: Measured) -> str:
     return work.name[:LONGEST_NAME]
 
@@ -169,6 +177,7 @@ _WRITERS: Mapping[type, Callable[[Any], str]] = {
     Elementwise: _moved,
     DenseOptimizer: _optimizer,
     Copy: _copy,
+    SsdRead: _ssd_read,
     HostWork: _host,
     Measured: _measured,
     Delay: _delay,

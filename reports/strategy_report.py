@@ -45,7 +45,7 @@ def _sections(study: StrategyStudy) -> tuple[PageSection, ...]:
         found.append(PageSection("bounded", title, "Not simulated", lede, _bounded(study)))
     if study.refused:
         title = f"Refused ({len(study.refused):,})"
-        lede = "Strategies without room, and those that model or batch do not allow."
+        lede = "Strategies without room, and those that model, batch or `transform` do not allow."
         found.append(PageSection("refused", title, "Refused", lede, _refused(study)))
     return tuple(found)
 

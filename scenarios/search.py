@@ -69,7 +69,7 @@ class BestFirst(Generic[ChoiceT, LookedT]):
     Attributes:
         own: choice of the scenario, which is looked at first.
         simulated: choices that were run.
-        refused: choices that do not fit, with the least memory that each can have, and would else be run.
+        refused: choices that do not fit, with the least memory that each can have, and those whose run is refused.
         slower: number of choices that cannot be faster than the fastest one.
         left: number of choices that could be, and were not simulated.
         count: number of choices: of the space, the scenario's own, and `add`; the sum of the four above.
@@ -98,7 +98,7 @@ class BestFirst(Generic[ChoiceT, LookedT]):
         """Search.
 
         Args:
-            simulate: the choice with the results of a run.
+            simulate: the choice with the results of a run, or with the reason why it cannot run.
             most: choices that are simulated at most.
             further: whether to go on, up to ``most``, with choices that cannot be the fastest.
         """
@@ -147,8 +147,9 @@ class BestFirst(Generic[ChoiceT, LookedT]):
         return True
 
     def _take(self, found: LookedT, again: bool, simulate: Callable[[LookedT], LookedT]) -> None:
-        """Simulate a choice, or note that it does not fit and does not come again."""
+        """Simulate a choice, or note that it cannot run, or does not fit and does not come again."""
         if found.fits:
-            self.simulated.append(simulate(found))
+            found = simulate(found)
+            (self.simulated if found.fits else self.refused).append(found)
         elif not again:
             self.refused.append(found)

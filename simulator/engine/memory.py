@@ -1,4 +1,4 @@
-"""What programs that run several times with other times have in common: units, and tables of usage."""
+"""Units and tables of usage of programs that run several times with other times."""
 
 from __future__ import annotations
 

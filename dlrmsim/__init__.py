@@ -56,6 +56,7 @@ __all__ = [
     "load_scenario",
     "measure",
     "plan",
+    "read_timeline",
     "replay",
     "run",
     "scenario_template",
@@ -72,6 +73,7 @@ _ELSEWHERE = {
     "json_schema": "dlrmsim.formats",
     "list_names": "dlrmsim.catalogs",
     "load_scenario": "scenarios.resolve",
+    "read_timeline": "traces.parquet",
     "scenario_template": "dlrmsim.formats",
     "shipped_file": "dlrmsim.catalogs",
 }
@@ -102,6 +104,7 @@ if TYPE_CHECKING:
     from dlrmsim.verbs.validate_measured import ValidateMeasuredResult, validate_measured
     from scenarios.progress import Progress
     from scenarios.resolve import ResolvedScenario, load_scenario
+    from traces.parquet import read_timeline
 else:
 
     def __getattr__(name: str) -> object:

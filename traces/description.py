@@ -13,10 +13,11 @@ from simulator.collective_calls import CollectiveCall, CollectiveOp
 from simulator.operators import Amount, Copy, Delay, Gemm, Measured
 from simulator.precisions import Precision
 from simulator.program import IntArray, Program, TaskGraph
+from simulator.rank_classes import RankClasses
 from simulator.work import Work, category_of
 from traces.imported import Gap, RankStep
 
-VERSION = 2
+VERSION = 3
 TAIL = "end of a collective"
 """Name of the work that is a member's part of a collective after the first member's end."""
 WOKEN = "goes on after another thread"
@@ -71,11 +72,16 @@ class TaskWords(msgspec.Struct, array_like=True):
 
 
 class ProgramWords(msgspec.Struct):
-    """The program of one group of ranks."""
+    """The program of one group of ranks.
+
+    Attributes:
+        like: rank whose rows stand for each of the ranks; empty: each has its own.
+    """
 
     ranks: list[int]
     streams: list[str]
     tasks: list[TaskWords]
+    like: list[int] = []
 
 
 class About(msgspec.Struct):
@@ -100,7 +106,13 @@ class About(msgspec.Struct):
     gaps: list[tuple[str, int, list[int]]]
 
 
-def described(graph: TaskGraph, ends_ps: IntArray, steps: Sequence[RankStep] = (), gaps: Sequence[Gap] = ()) -> About:
+def described(
+    graph: TaskGraph,
+    ends_ps: IntArray,
+    steps: Sequence[RankStep] = (),
+    gaps: Sequence[Gap] = (),
+    classes: Sequence[RankClasses] = (),
+) -> About:
     """Description from which a timeline can be imported again.
 
     Args:
@@ -108,11 +120,13 @@ def described(graph: TaskGraph, ends_ps: IntArray, steps: Sequence[RankStep] = (
         ends_ps: end of every iteration, recorded or not.
         steps: steps that the profiler of an import marked.
         gaps: gaps of an import.
+        classes: ranks of each program that share rows; none: each has its own.
     """
+    known = classes or [RankClasses.each(program.rank_count) for program in graph.programs]
     return About(
         version=VERSION,
         verbatim=all(_is_of_import(program) for program in graph.programs),
-        programs=[_described(program) for program in graph.programs],
+        programs=[_described(program, own) for program, own in zip(graph.programs, known, strict=True)],
         communicators={name: instance.tolist() for name, instance in graph.communicators.items()},
         ends_ps=ends_ps.tolist(),
         steps=[(s.rank, s.number, s.name, s.start_ps, s.end_ps) for s in steps],
@@ -136,7 +150,7 @@ def _is_of_import(program: Program) -> bool:
     return all(task in tailed for task, work in enumerate(program.work) if isinstance(work, CollectiveCall))
 
 
-def _described(program: Program) -> ProgramWords:
+def _described(program: Program, classes: RankClasses) -> ProgramWords:
     columns = zip(program.names, program.sections, program.stream_of.tolist(), program.work, strict=True)
     return ProgramWords(
         ranks=program.ranks.tolist(),
@@ -145,6 +159,7 @@ def _described(program: Program) -> ProgramWords:
             TaskWords(name, section, stream, words_of(work), program.dependencies(task))
             for task, (name, section, stream, work) in enumerate(columns)
         ],
+        like=[] if classes.are_single else program.ranks[classes.first][classes.of_rank].tolist(),
     )
 
 

@@ -6,27 +6,36 @@ import zlib
 from base64 import b85decode, b85encode
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
+import numpy as np
 
 from inputs.errors import InputError
 from simulator.analysis.timeline import COLUMNS
 from simulator.program import IntArray, TaskGraph
+from simulator.rank_classes import RankClasses
 from traces.description import VERSION, About, described
 from traces.imported import Gap, Imported, RankStep
 from traces.rebuilding import Rows, check, import_rows
 from traces.source import require_file
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 KEY = b"dlrmsim.programs"
 _OURS = "a file that this version of dlrmsim wrote"
 
 
 def program_metadata(
-    graph: TaskGraph, ends_ps: IntArray, steps: Sequence[RankStep] = (), gaps: Sequence[Gap] = ()
+    graph: TaskGraph,
+    ends_ps: IntArray,
+    steps: Sequence[RankStep] = (),
+    gaps: Sequence[Gap] = (),
+    classes: Sequence[RankClasses] = (),
 ) -> dict[bytes, bytes]:
     """Metadata of the file's schema from which a timeline can be imported again; arguments as of `described`."""
-    return {KEY: packed(described(graph, ends_ps, steps, gaps))}
+    return {KEY: packed(described(graph, ends_ps, steps, gaps, classes))}
 
 
 def packed(about: About) -> bytes:
@@ -71,8 +80,56 @@ def import_parquet(files: Sequence[Path], ranks: Sequence[int] | None = None) ->
             "is one run; import one at a time", file=files[0], given=f"{len(files)} files", expected="one file"
         )
     about, table = _read(files[0], ranks)
-    rows = Rows(*(_numbers(files[0], table, name) for name in ("rank", "iteration", "start_ps", "end_ps")))
-    return import_rows(files, about, rows, "dlrmsim timeline")
+    names = ("rank", "iteration", "start_ps", "end_ps")
+    rank, iteration, start_ps, end_ps = (_numbers(files[0], table, name) for name in names)
+    owner, row = _rows_of_ranks(about, rank, ranks)
+    return import_rows(files, about, Rows(owner, iteration[row], start_ps[row], end_ps[row]), "dlrmsim timeline")
+
+
+def read_timeline(file: Path | str, ranks: Sequence[int] | None = None) -> pd.DataFrame:
+    """A data frame of a ``timeline.parquet`` in which every rank has its own rows.
+
+    Args:
+        file: the file of a run, replay or import.
+        ranks: ranks to keep; default: all that were recorded.
+
+    Returns:
+        The columns of the file without ``ranks``; rows in the order of the file, ranks that share rows one after the
+        other.
+
+    Raises:
+        InputError: it is no such file.
+    """
+    about, table = _read(Path(file), ranks)
+    owner, row = _rows_of_ranks(about, _numbers(Path(file), table, "rank"), ranks)
+    frame: pd.DataFrame = table.take(row).to_pandas()
+    return frame.assign(rank=owner.astype("int32")).drop(columns="ranks")
+
+
+def _rows_of_ranks(about: About, rank: IntArray, ranks: Sequence[int] | None) -> tuple[IntArray, IntArray]:
+    """Rank and row of the file for each row of every rank, whose rows may stand for other ranks too ``[N]`` each.
+
+    Args:
+        rank: rank of each row of the file.
+        ranks: ranks wanted; None: all.
+    """
+    like = {own: first for program in about.programs for own, first in zip(program.ranks, program.like, strict=False)}
+    wanted = None if ranks is None else set(ranks)
+    members: dict[int, list[int]] = {}
+    for own, first in like.items():
+        if wanted is None or own in wanted:
+            members.setdefault(first, []).append(own)
+    if not like:
+        return rank, np.arange(len(rank))
+    owners, rows = [], []
+    begins = np.flatnonzero(np.diff(rank, prepend=-1)).tolist()
+    for begin, end in zip(begins, [*begins[1:], len(rank)], strict=True):
+        own = int(rank[begin])
+        for member in members.get(own, [own] if own not in like else []):
+            owners.append(np.full(end - begin, member))
+            rows.append(np.arange(begin, end))
+    nothing = np.zeros(0, dtype=np.int64)
+    return np.concatenate([nothing, *owners]), np.concatenate([nothing, *rows])
 
 
 def _read(file: Path, ranks: Sequence[int] | None) -> tuple[About, Any]:
@@ -85,13 +142,21 @@ def _read(file: Path, ranks: Sequence[int] | None) -> tuple[About, Any]:
         stored = (schema.metadata or {}).get(KEY)
         if stored is None:
             raise InputError("has no programs in its metadata", file=file, expected=_EXPECTED)
+        about = unpacked(file, stored)
         _check_schema(file, schema)
-        filters = None if ranks is None else [("rank", "in", list(ranks))]
-        table = pq.read_table(file, columns=list(COLUMNS), filters=filters)
+        table = pq.read_table(file, columns=list(COLUMNS), filters=_with_rows(about, ranks))
     except (pa.ArrowException, OSError) as error:
         reason = " ".join(str(error)[:200].split())
         raise InputError(f"is no Parquet file that can be read: {reason}", file=file, expected=_EXPECTED) from None
-    return unpacked(file, stored), table
+    return about, table
+
+
+def _with_rows(about: About, ranks: Sequence[int] | None) -> list[tuple[str, str, list[int]]] | None:
+    """Filter of the ranks whose rows stand for these; None: all rows."""
+    if ranks is None:
+        return None
+    like = {own: first for program in about.programs for own, first in zip(program.ranks, program.like, strict=False)}
+    return [("rank", "in", sorted({like.get(rank, rank) for rank in ranks}))]
 
 
 _EXPECTED = "a timeline.parquet that dlrmsim run or dlrmsim import wrote"

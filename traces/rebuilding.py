@@ -57,6 +57,9 @@ def check(file: Path, about: About) -> None:
         if not program.ranks or min(program.ranks) < 0 or max(program.ranks) >= min(sizes, default=MAX_RANKS):
             expected = f"ranks 0 to {min(sizes, default=MAX_RANKS) - 1}"
             raise InputError("has ranks that its communicators do not have", file=file, key=where, expected=expected)
+        if program.like and (len(program.like) != len(program.ranks) or not set(program.like) <= set(program.ranks)):
+            expected = "a rank of the program for each rank"
+            raise InputError("has ranks whose rows are missing", file=file, key=f"{where}.like", expected=expected)
         for place, task in enumerate(program.tasks):
             work = task.work
             dependencies = all(0 <= dep < count and lag >= 0 for dep, lag in task.dependencies)

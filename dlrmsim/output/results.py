@@ -53,8 +53,10 @@ def _write_timeline(path: Path, outcome: Outcome) -> None:
 
     wanted = outcome.resolved.scenario.output.record.ranks
     ranks = None if wanted == "all" else np.unique(np.array(wanted, dtype=np.int64))
-    blocks = timeline_blocks(outcome.graph.programs, outcome.result, ranks=ranks)
-    write_parquet(blocks, path, metadata=program_metadata(outcome.graph, outcome.result.iteration_end_ps))
+    graph, result = outcome.graph, outcome.result
+    classes = [times.classes for times in result.records[-1].groups] if ranks is None else []
+    metadata = program_metadata(graph, result.iteration_end_ps, classes=classes)
+    write_parquet(timeline_blocks(graph.programs, result, ranks=ranks), path, metadata=metadata)
 
 
 def _write_trace(path: Path, outcome: Outcome, ranks: Sequence[int]) -> None:

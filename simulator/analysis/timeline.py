@@ -1,4 +1,4 @@
-"""The timeline: one row per rank, iteration and task, as columns."""
+"""The timeline: one row per rank, iteration and task, as columns; ranks with the same times may share their rows."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:  # both take longer to import than the command line may take t
 Int32Array: TypeAlias = NDArray[np.int32]
 
 RANKS_PER_BLOCK = 512
-"""Ranks per block of a streamed timeline, and per Parquet row group: some 150,000 rows for 300 tasks."""
+"""Ranks with rows per block of a streamed timeline, and per Parquet row group: some 150,000 rows for 300 tasks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +55,7 @@ class Timeline:
     Attributes:
         symbols: names of the numbered tasks and streams.
         rank: global rank ``[N]``.
+        ranks: number of ranks whose row it is, all with the same times; ``rank`` is the lowest of them ``[N]``.
         iteration: ``[N]``.
         task: number into ``symbols.tasks`` ``[N]``.
         stream: number into ``symbols.streams`` ``[N]``.
@@ -65,6 +66,7 @@ class Timeline:
 
     symbols: Symbols
     rank: Int32Array
+    ranks: Int32Array
     iteration: Int32Array
     task: Int32Array
     stream: Int32Array
@@ -76,20 +78,20 @@ class Timeline:
     def from_run(
         cls, programs: Sequence[Program], result: EngineRun, *, ranks: Iterable[int] | None = None
     ) -> Timeline:
-        """All recorded rows of ``ranks`` (default: every rank) in memory, 40 bytes a row.
+        """All recorded rows of ``ranks`` (default: every rank) in memory, each rank's own, 44 bytes a row.
 
         Args:
             programs: the program of each group, in the run's group order.
             ranks: global rank numbers; those the run does not have are ignored.
         """
-        wanted = None if ranks is None else np.unique(np.fromiter(ranks, dtype=np.int64))
+        wanted = result.ranks if ranks is None else np.unique(np.fromiter(ranks, dtype=np.int64))
         return cls.concatenate(list(timeline_blocks(programs, result, ranks=wanted)))
 
     @classmethod
     def empty(cls, symbols: Symbols) -> Timeline:
         """No rows."""
         few, wide = np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.int64)
-        return cls(symbols, few, few, few, few, wide, wide, wide)
+        return cls(symbols, few, few, few, few, few, wide, wide, wide)
 
     @classmethod
     def concatenate(cls, blocks: Sequence[Timeline]) -> Timeline:
@@ -122,7 +124,7 @@ class Timeline:
         return frame
 
 
-COLUMNS = ("rank", "iteration", "task", "stream", "start_ps", "end_ps", "waiting_ps")
+COLUMNS = ("rank", "ranks", "iteration", "task", "stream", "start_ps", "end_ps", "waiting_ps")
 """The columns, in order."""
 
 
@@ -137,31 +139,38 @@ def timeline_blocks(
 
     Args:
         programs: the program of each group, in the run's group order.
-        ranks: global ranks wanted; default: all.
+        ranks: global ranks wanted, each with its own rows; default: all, of which ranks with the same times share rows.
     """
     symbols = Symbols.of(programs)
     for record in result.records:
         for program, times in zip(programs, record.groups, strict=True):
-            columns = np.arange(program.rank_count)
-            if ranks is not None:
-                columns = columns[np.isin(program.ranks, ranks)]
+            columns = times.classes.first if ranks is None else np.flatnonzero(np.isin(program.ranks, ranks))
             for first in range(0, len(columns), ranks_per_block):
-                yield _block(symbols, program, record, times, columns[first : first + ranks_per_block])
+                of_block = columns[first : first + ranks_per_block]
+                yield _block(symbols, program, record, times, of_block, shared=ranks is None)
     if ranks is not None and not np.isin(result.ranks, ranks).any():
         yield Timeline.empty(symbols)
 
 
 def _block(
-    symbols: Symbols, program: Program, record: IterationRecord, times: GroupTimes, columns: IntArray
+    symbols: Symbols,
+    program: Program,
+    record: IterationRecord,
+    times: GroupTimes,
+    columns: IntArray,
+    *,
+    shared: bool,
 ) -> Timeline:
     task_numbers = {name: number for number, name in enumerate(symbols.tasks)}
     stream_numbers = {name: number for number, name in enumerate(symbols.streams)}
     tasks = np.array([task_numbers[name] for name in program.names], dtype=np.int32)
     streams = np.array([stream_numbers[stream.name] for stream in program.streams], dtype=np.int32)
     rows, own = len(tasks) * len(columns), times.classes.of_rank[columns]
+    numbers = times.classes.sizes[own] if shared else np.ones(len(own), dtype=np.int64)
     return Timeline(
         symbols,
         rank=np.repeat(program.ranks[columns].astype(np.int32), len(tasks)),
+        ranks=np.repeat(numbers.astype(np.int32), len(tasks)),
         iteration=np.full(rows, record.iteration, dtype=np.int32),
         task=np.tile(tasks, len(columns)),
         stream=np.tile(streams[program.stream_of], len(columns)),
@@ -202,6 +211,6 @@ def write_parquet(blocks: Iterable[Timeline], path: Path, *, metadata: Mapping[b
 _ENCODING = {
     "compression": "zstd",
     "compression_level": 1,
-    "use_dictionary": ["rank", "iteration", "task", "stream"],
+    "use_dictionary": ["rank", "ranks", "iteration", "task", "stream"],
     "column_encoding": dict.fromkeys(("start_ps", "end_ps", "waiting_ps"), "DELTA_BINARY_PACKED"),
 }

@@ -33,7 +33,8 @@ def run():
 
 def test_rows_come_by_iteration_group_rank_and_task(run):
     frame = Timeline.from_run(*run).to_pandas()
-    assert list(frame.columns) == ["rank", "iteration", "task", "stream", "start_ps", "end_ps", "waiting_ps"]
+    assert list(frame.columns) == ["rank", "ranks", "iteration", "task", "stream", "start_ps", "end_ps", "waiting_ps"]
+    assert set(frame.pop("ranks")) == {1}
     assert frame.iloc[:6].astype(object).values.tolist() == [
         [0, 0, "gemm", "default", 0, 3, 0],
         [0, 0, "one.reduce", "comm", 3, 9, 2],
@@ -61,7 +62,7 @@ def test_taking_ranks_from_the_run_and_from_the_timeline_is_the_same(run):
 
 def test_no_rank_gives_an_empty_timeline_with_all_columns(run):
     empty = Timeline.from_run(*run, ranks=[])
-    assert (len(empty), empty.to_arrow().num_columns, empty.symbols.streams) == (0, 7, ("default", "comm"))
+    assert (len(empty), empty.to_arrow().num_columns, empty.symbols.streams) == (0, 8, ("default", "comm"))
 
 
 @pytest.mark.parametrize("ranks_per_block", [1, 2, 100])
@@ -72,7 +73,7 @@ def test_parquet_holds_the_same_rows_whatever_the_blocks(run, tmp_path, ranks_pe
     assert (rows, back.num_rows) == (12, 12)
     assert back.to_pandas().equals(Timeline.from_run(*run).to_pandas())
     types = {field.name: str(field.type) for field in back.schema}
-    assert types["rank"] == types["iteration"] == "int32"
+    assert types["rank"] == types["ranks"] == types["iteration"] == "int32"
     assert types["start_ps"] == types["end_ps"] == types["waiting_ps"] == "int64"
     assert types["task"].startswith("dictionary<values=string")
 
@@ -86,7 +87,7 @@ def test_same_run_gives_the_same_bytes(run, tmp_path):
 def test_parquet_of_no_rank_has_all_columns_and_no_rows(run, tmp_path):
     path = tmp_path / "timeline.parquet"
     assert write_parquet(timeline_blocks(*run, ranks=np.array([77])), path) == 0
-    assert pq.read_table(path).shape == (0, 7)
+    assert pq.read_table(path).shape == (0, 8)
 
 
 def test_no_block_is_refused_and_leaves_no_file(tmp_path):

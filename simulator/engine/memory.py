@@ -1,4 +1,4 @@
-"""What programs that run several times with other times have in common: units, and tables of usage."""
+"""Parts that runs of one program with different times share: units, and tables of usage."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ class GroupTimes:
     the rank's arrival; waiting is the time from there to the last arrival, 0 for private tasks.
 
     Attributes:
-        classes: the classes of ranks.
+        classes: `[C]` classes and the class of each rank.
         class_start_ps: ``[T, C]``.
         class_end_ps: ``[T, C]``.
         waiting_tasks: tasks that may wait ``[A]``; all others have waiting 0.

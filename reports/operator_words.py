@@ -13,6 +13,7 @@ from simulator.collective_calls import CollectiveCall
 from simulator.operators import (
     Amount,
     Attention,
+    CacheFill,
     Convolution,
     Copy,
     Delay,
@@ -25,6 +26,7 @@ from simulator.operators import (
     Interaction,
     KernelSeries,
     Measured,
+    SsdRead,
 )
 from simulator.work import Work
 
@@ -32,7 +34,7 @@ KIND_NAMES: Mapping[str, str] = {
     "gemm": "GEMM",
     "attention": "attention",
     "convolution": "convolution",
-    "embedding": "embedding lookup and update",
+    "embedding": "embedding lookup, update, cache fill",
     "interaction": "interaction",
     "elementwise": "elementwise",
     "optimizer": "dense optimizer",
@@ -40,6 +42,7 @@ KIND_NAMES: Mapping[str, str] = {
     "all_reduce": "all_reduce",
     "all_gather": "all_gather",
     "reduce_scatter": "reduce_scatter",
+    "send": "send",
     "comm_other": "other collective",
     "copy": "copy",
     "host": "host",
@@ -53,10 +56,12 @@ _KINDS: dict[type, str] = {
     Convolution: "convolution",
     EmbeddingLookup: "embedding",
     EmbeddingUpdate: "embedding",
+    CacheFill: "embedding",
     Interaction: "interaction",
     Elementwise: "elementwise",
     DenseOptimizer: "optimizer",
     Copy: "copy",
+    SsdRead: "copy",
     HostWork: "host",
     Delay: "idle",
 }
@@ -67,7 +72,8 @@ _MEASURED = {Category.COMM: "comm_other", Category.COPY: "copy"}
 def kind_of(work: Work) -> str:
     """The key of `KIND_NAMES` a task with this work is coloured as."""
     if isinstance(work, CollectiveCall):
-        return work.op if work.op in KIND_NAMES else "comm_other"
+        op = "send" if work.op == "sendrecv" else work.op
+        return op if op in KIND_NAMES else "comm_other"
     if isinstance(work, Measured):
         return _measured_kind(work)
     if isinstance(work, KernelSeries):
@@ -143,6 +149,10 @@ def _copy(work: Copy) -> str:
     return f"{_bytes(work.bytes)}, {work.direction}"
 
 
+def _ssd_read(work: SsdRead) -> str:
+    return f"{_bytes(work.bytes)}, from SSDs to host memory"
+
+
 def _measured(work: Measured) -> str:
     return work.name[:LONGEST_NAME]
 
@@ -167,6 +177,7 @@ _WRITERS: Mapping[type, Callable[[Any], str]] = {
     Elementwise: _moved,
     DenseOptimizer: _optimizer,
     Copy: _copy,
+    SsdRead: _ssd_read,
     HostWork: _host,
     Measured: _measured,
     Delay: _delay,

@@ -43,7 +43,7 @@ def _sections(study: StrategyStudy) -> tuple[PageSection, ...]:
         found.append(PageSection("bounded", title, "Not simulated", lede, _bounded(study)))
     if study.refused:
         title = f"Refused ({len(study.refused):,})"
-        lede = "Strategies that do not fit into memory, and strategies that the model or the batch does not allow."
+        lede = "Strategies that do not fit into memory, and strategies that model, batch or `transform` do not allow."
         found.append(PageSection("refused", title, "Refused", lede, _refused(study)))
     return tuple(found)
 

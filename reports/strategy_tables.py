@@ -39,7 +39,8 @@ def finding(study: StrategyStudy) -> str:
     best, own = study.best.iteration_time_s or 0.0, study.own
     takes = f"an iteration takes {seconds(best)}"
     if own is None:
-        return f"{takes}; the scenario's own strategies do not fit"
+        why = any(found.why for found in study.refused if found.own)
+        return f"{takes}; the scenario's own strategies {'cannot run' if why else 'do not fit'}"
     if own is study.best or own.iteration_time_s == best:
         return f"{takes}; the scenario's own strategies are the fastest"
     before = own.iteration_time_s or 0.0

@@ -29,7 +29,7 @@ class Probe:
         variation: jitter of the run and of re-runs.
         iterations: number of iterations of the run that re-runs are compared with.
         counted: number of last iterations that are averaged if iterations vary.
-        memory: parts that re-runs of the same program share.
+        memory: units and usage that runs of the program share.
     """
 
     prepared: Prepared

@@ -35,7 +35,7 @@ class Simulation:
     Attributes:
         prepared: plan, machine, memory and task graph.
         lowerer: lowers the task graph again for re-runs.
-        memory: parts that re-runs share with the run.
+        memory: units and usage that re-runs share with the run.
         lowering: durations, activities and collectives.
         result: times of the run.
         analysis: iteration time, breakdown, collectives, critical path.

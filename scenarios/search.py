@@ -70,7 +70,7 @@ class BestFirst(Generic[ChoiceT, LookedT]):
     Attributes:
         own: choice of the scenario; it comes first.
         simulated: simulated choices.
-        refused: choices that do not fit even with their least memory, and whose bounds do not exclude them.
+        refused: choices that do not fit even with their least memory, and choices whose runs are refused.
         slower: number of choices that cannot be faster than the fastest choice.
         left: number of choices that could be faster, and were not simulated.
         count: number of all choices: the space, the scenario's own, and `add`; the sum of the four above.
@@ -99,7 +99,7 @@ class BestFirst(Generic[ChoiceT, LookedT]):
         """Search.
 
         Args:
-            simulate: function that adds the results of a run to a choice.
+            simulate: function that adds the results of a run, or the reason why it cannot run, to a choice.
             most: largest number of simulated choices.
             further: whether to go on, up to ``most``, with choices that cannot be the fastest.
         """
@@ -148,8 +148,9 @@ class BestFirst(Generic[ChoiceT, LookedT]):
         return True
 
     def _take(self, found: LookedT, again: bool, simulate: Callable[[LookedT], LookedT]) -> None:
-        """Simulate a choice, or record it as refused if it does not fit and does not come again."""
+        """Simulate a choice, or record it as refused if it cannot run, or does not fit and does not come again."""
         if found.fits:
-            self.simulated.append(simulate(found))
+            found = simulate(found)
+            (self.simulated if found.fits else self.refused).append(found)
         elif not again:
             self.refused.append(found)

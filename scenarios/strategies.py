@@ -177,11 +177,13 @@ class StrategySearch(Generic[ChoiceT]):
     progress: Progress
     compare: bool
     keep: Keep = keep_nothing
+    _errors: list[InputError] = field(default_factory=list)
 
     def study(self, unit: str) -> StrategyStudy:
         """Find the fastest strategies.
 
         Raises:
+            InputError: a change of the task graph applies to no strategies that fit.
             InfeasibleError: no strategies fit; with the numbers of the strategies that are nearest to fitting.
         """
         self.progress.stage("ordering the strategies")
@@ -192,6 +194,8 @@ class StrategySearch(Generic[ChoiceT]):
             refused = sorted(
                 [*search.refused, *space.impossible], key=lambda found: (bool(found.why), found.excess_bytes)
             )
+            if not search.simulated and self._errors:
+                raise self._errors[0]
             if not search.simulated:
                 raise InfeasibleError(self._nothing_fits(refused))
             fastest = sorted(search.simulated, key=lambda found: found.iteration_time_s or inf)
@@ -209,12 +213,16 @@ class StrategySearch(Generic[ChoiceT]):
             )
 
     def _simulated(self, search: BestFirst[ChoiceT, StrategyFound], most: int, found: StrategyFound) -> StrategyFound:
-        """The strategies with the results of a run."""
+        """Strategies with the results of a run, or with the reason why a change of the task graph does not apply."""
         self.progress.stage("simulating strategies", len(search.simulated) + 1, most)
-        if self.compare:
-            question = f"simulating strategies\n{self.resolved.hash}\n{found.in_words()}"
-            return replace(found, **self.keep(question, partial(self.space.results, found, inf)))
-        return replace(found, **self.space.results(found, inf if found.own else search.best_s))
+        try:
+            if self.compare:
+                question = f"simulating strategies\n{self.resolved.hash}\n{found.in_words()}"
+                return replace(found, **self.keep(question, partial(self.space.results, found, inf)))
+            return replace(found, **self.space.results(found, inf if found.own else search.best_s))
+        except InputError as error:
+            self._errors.append(error)
+            return replace(found, why=f"{error.key}: {error.message}" if error.key else error.message)
 
     def _nothing_fits(self, refused: Sequence[StrategyFound]) -> str:
         nearest = refused[0]

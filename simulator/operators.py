@@ -309,6 +309,13 @@ class Copy:
 
 
 @dataclass(frozen=True, slots=True)
+class SsdRead:
+    """A read of whole pages from the SSDs of a node into host memory; its ranks share them."""
+
+    bytes: Amount
+
+
+@dataclass(frozen=True, slots=True)
 class HostWork:
     """Work of the host thread: ``launches`` kernels launched, plus ``seconds`` of anything else.
 
@@ -391,6 +398,7 @@ Operator: TypeAlias = (
     | Elementwise
     | DenseOptimizer
     | Copy
+    | SsdRead
     | HostWork
     | Ingest
     | Marker

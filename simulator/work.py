@@ -25,13 +25,14 @@ from simulator.operators import (
     Marker,
     Measured,
     Operator,
+    SsdRead,
 )
 from simulator.precisions import BYTES_PER_ELEMENT
 
 Work: TypeAlias = Operator | CollectiveCall
 
 _CATEGORIES: dict[type, Category] = {
-    Copy: Category.COPY, HostWork: Category.HOST, Ingest: Category.INPUT,
+    Copy: Category.COPY, SsdRead: Category.COPY, HostWork: Category.HOST, Ingest: Category.INPUT,
     CollectiveCall: Category.COMM, Delay: Category.IDLE,
 }  # fmt: skip
 
@@ -42,7 +43,7 @@ def host_traffic(work: Work) -> HostTraffic | None:
         return work.host
     if isinstance(work, Copy) and work.direction != "d2d":
         return HostTraffic(work.bytes) if work.direction == "h2d" else HostTraffic(write_bytes=work.bytes)
-    return None
+    return HostTraffic(ssd_read_bytes=work.bytes) if isinstance(work, SsdRead) else None
 
 
 def touched_bytes(work: Work) -> Amount:

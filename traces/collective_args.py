@@ -101,6 +101,10 @@ class CollectiveArgs:
         return None if self.peer_shares is None else np.array([self.peer_shares])
 
 
+OWN_SEND = "ncclDevKernel_Send ("
+"""Begin of a message's kernel in Chrome traces of ours; NCCL's kernel is SendRecv, of any number of messages."""
+
+
 def operation(name: str) -> CollectiveOp | None:
     """The operation in a name (``nccl:all_to_all``, ``ncclDevKernel_AllReduce_Sum_f32...``), None for none we know."""
     text = name.lower()
@@ -124,7 +128,7 @@ def read_args(
         world_size: ranks of the job.
     """
     said = str(args.get("collective") or name)
-    op = operation(said)
+    op: CollectiveOp | None = "send" if name.startswith(OWN_SEND) else operation(said)
     if op is None:
         return None
     group = str(args["group"]) if args.get("group") not in (None, "") else DEFAULT_GROUP

@@ -25,6 +25,7 @@ from reports.text_table import TextTable
 from scenarios.schedules import schedule_words
 from scenarios.summary import DEFAULT_RANK_NAME, DEFAULT_UNIT, interval_keys, price_key
 from simulator.analysis import rate_key
+from simulator.analysis.ranks import SLOWEST
 
 if TYPE_CHECKING:  # rich is imported by the command that prints
     from rich.console import Console
@@ -168,8 +169,8 @@ def _run_rows(summary: Mapping[str, Any]) -> Iterator[Row]:
         yield (label, format_quantity(seconds, "s"), f"{100 * breakdown['fractions'][part]:.1f} % {window}")
     label, value, remark = _bound_row(summary["bound"]["joint"])
     yield (label, value, memory_named(remark, _rank_name(summary)))
-    imbalance = f"imbalance {summary['imbalance']:.2f}: max / mean computation"
-    yield ("slowest rank", str(summary["ranks"]["slowest"]), imbalance)
+    yield ("slowest rank", str(summary["ranks"]["slowest"]), SLOWEST)
+    yield ("imbalance", f"{summary['imbalance']:.2f}", f"largest / mean computation of {over}")
     yield from _memory_rows(summary)
     for row in summary.get("transform", ()):
         yield (row["transformation"], "", schedule_words(row))

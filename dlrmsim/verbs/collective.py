@@ -10,6 +10,7 @@ from typing import get_args
 from dlrmsim import __version__
 from dlrmsim.output.folders import file_written_whole
 from dlrmsim.verbs.what import Name
+from hardware_specs.library import Operation
 from hardware_specs.loader import load_cluster
 from hardware_specs.types import Cluster
 from inputs.errors import InputError, nearest_name
@@ -20,7 +21,6 @@ from scenarios.located import of_file
 from scenarios.progress import Progress, Silent
 from scenarios.uncertainty.collectives import table_intervals
 from scenarios.uncertainty.interval import Interval
-from simulator.collective_calls import CollectiveOp
 from simulator.network.collectives.algorithm import check_algorithm
 from simulator.network.size_table import SizeTable, size_tables
 from simulator.network.topology import Placement
@@ -131,8 +131,8 @@ def collective(
     return CollectiveResult(cluster, tables, intervals, placement, seed, algorithm, file)
 
 
-def _operation(text: str) -> CollectiveOp:
-    known: tuple[CollectiveOp, ...] = get_args(CollectiveOp)
+def _operation(text: str) -> Operation:
+    known: tuple[Operation, ...] = get_args(Operation)
     for op in known:
         if op == text:
             return op

@@ -31,7 +31,7 @@ dlrmsim.timelineView = (() => {
     const names = ["page", "surface", "sunken", "ink", "ink-soft", "ink-faint", "rule", "rule-strong", "waiting", "waiting-line",
       "bar-ink", "bar-ink-pale", "accent", "accent-soft"];
     const kinds = ["gemm", "attention", "convolution", "embedding", "interaction", "elementwise", "optimizer", "compute", "all_to_all", "all_reduce",
-      "all_gather", "reduce_scatter", "comm_other", "copy", "host"];
+      "all_gather", "reduce_scatter", "send", "comm_other", "copy", "host"];
     const colors = Object.fromEntries(names.map((name) => [name, color(name)]));
     colors.kind = Object.fromEntries(kinds.map((kind) => [kind, color(kind.replaceAll("_", "-"))]));
     return colors;

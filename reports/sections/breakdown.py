@@ -11,6 +11,7 @@ from reports.findings import RunTimes, hidden_in_words
 from reports.markup import Cell, PageSection, TableRow, number, strong, table
 from reports.numbers import PS_PER_NS, percent, picoseconds
 from simulator.analysis.breakdown import PARTS, TOTALS, Breakdown
+from simulator.analysis.ranks import SLOWEST
 
 _WORDS = {
     "compute": ("compute", "a compute kernel runs"),
@@ -24,7 +25,8 @@ _WORDS = {
     "input_waiting": ("waiting for input", "the part of idle time in which only the next batch is missing"),
 }
 
-_PARTS = '<div class="card"><div class="plot" id="parts-chart"></div></div>'
+_PARTS = '<div class="card"><div class="plot" id="parts-chart"></div>{note}</div>'
+_NOTE = f'<p class="note">The slowest rank {SLOWEST}; the fastest is at the other end of this order.</p>'
 _RANKS = """<div class="card"><div class="controls"><h3 style="margin:0">All {count} ranks</h3>
 <span class="spacer"></span>
 <label>in order of <select id="ranks-order"><option value="rank">rank number</option>
@@ -46,7 +48,14 @@ def breakdown_section(findings: RunTimes) -> PageSection:
         lede=strong(
             f"compute + exposed communication + exposed copy + idle = the iteration, on every rank.{hidden}", *numbers
         ),
-        body="".join([_PARTS, _distribution(findings) if count > 1 else "", _table(findings), _roles(findings)]),
+        body="".join(
+            [
+                _PARTS.format(note=_NOTE if count > 1 else ""),
+                _distribution(findings) if count > 1 else "",
+                _table(findings),
+                _roles(findings),
+            ]
+        ),
         payload={"breakdown": _bars(findings), "ranks": _columns(findings.breakdown)},
     )
 

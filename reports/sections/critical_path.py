@@ -19,10 +19,11 @@ _CATEGORY_COLORS = {
 }  # fmt: skip
 _OPERATOR_COLORS = {
     "Gemm": "gemm", "Attention": "attention",
-    "EmbeddingLookup": "embedding", "EmbeddingUpdate": "embedding", "Interaction": "interaction",
-    "Elementwise": "elementwise", "DenseOptimizer": "optimizer", "Copy": "copy", "HostWork": "host",
-    "Marker": "host", "all_to_all": "all-to-all", "all_reduce": "all-reduce", "all_gather": "all-gather",
-    "reduce_scatter": "reduce-scatter",
+    "EmbeddingLookup": "embedding", "EmbeddingUpdate": "embedding", "CacheFill": "embedding",
+    "Interaction": "interaction", "Elementwise": "elementwise", "DenseOptimizer": "optimizer",
+    "Copy": "copy", "SsdRead": "copy", "HostWork": "host", "Marker": "host",
+    "all_to_all": "all-to-all", "all_reduce": "all-reduce", "all_gather": "all-gather",
+    "reduce_scatter": "reduce-scatter", "send": "send", "sendrecv": "send",
 }  # fmt: skip
 
 _CHARTS = {

@@ -23,6 +23,7 @@ from scenarios.dlrm.settings import settings_of
 from scenarios.dlrm.typed import DlrmResolved
 from scenarios.engine_run import variation_of
 from scenarios.prepare import Prepared
+from scenarios.schedules import transformed
 from scenarios.strategies import StrategyFound, results_of
 from simulator.analysis import least_iteration_s
 from simulator.lowering import Machine, lower
@@ -98,11 +99,14 @@ class DlrmStrategies:
             yield DlrmChoice(tables, bottom, top)
 
     def least_s(self, choice: DlrmChoice) -> float:
-        """Lower bound of the iteration time of the lowered graph, seconds; 0 without a plan or if iterations vary."""
+        """Lower bound of the lowered graph, seconds; 0 without a plan, if iterations vary or no change applies."""
         plan = self._plan(choice)
         if isinstance(plan, str):
             return 0.0
-        graph = self._workload(choice, plan).graph()
+        try:
+            graph, _ = transformed(self.resolved, self._workload(choice, plan).graph(), self._machine)
+        except InputError:
+            return 0.0
         return least_iteration_s(lower(graph, self._machine, variation=variation_of(self.resolved)).program)
 
     def looked_at(self, choice: DlrmChoice, *, own: bool = False) -> StrategyFound:
@@ -141,7 +145,8 @@ class DlrmStrategies:
             raise InfeasibleError(plan)
         resolved, workload = self._with(choice), self._workload(choice, plan)
         memory = PlanningJob(resolved, workload.settings, self._machine).report(plan)
-        prepared = Prepared(resolved, self._machine, PlacedDlrm(resolved, workload), memory, workload.graph())
+        graph, changes = transformed(resolved, workload.graph(), self._machine)
+        prepared = Prepared(resolved, self._machine, PlacedDlrm(resolved, workload), memory, graph, changes)
         return results_of(prepared, at_most_s)
 
     def scenario(self, found: StrategyFound) -> DlrmResolved:

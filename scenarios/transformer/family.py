@@ -23,6 +23,7 @@ from scenarios.transformer.blocks import blocks_of
 from scenarios.transformer.filling import settings_of_resolved as settings_of
 from scenarios.transformer.least_time import least_time_of
 from scenarios.transformer.levers import candidates
+from scenarios.transformer.messages import summed_over_sites
 from scenarios.transformer.plan_study import TransformerPlanStudy, study_divisions
 from scenarios.transformer.remedies import refusal
 from scenarios.transformer.search import memory_report
@@ -77,8 +78,12 @@ class PlacedTransformer:
         return {**self.estimate_sections(), BLOCKS_KEY: [asdict(block) for block in found]}
 
     def warnings(self) -> Sequence[str]:
-        """None."""
-        return ()
+        """Sums of gradients between sites, where messages between stages are compressed."""
+        if self.resolved.scenario.workload.compression is None:
+            return ()
+        sums = summed_over_sites(self.workload.settings, self.machine.topology.site_of)
+        alone = "workload.compression: only messages between stages are compressed"
+        return [f"{alone}; over links between sites travel as they are {' and '.join(sums)}"] if sums else ()
 
     def device_waits_s(self) -> Mapping[str, float]:
         """None."""

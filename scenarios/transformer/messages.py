@@ -34,6 +34,7 @@ from simulator.network.topology import placed
 from simulator.operators import FloatArray
 from simulator.program import IntArray
 from workloads.transformer.compression import MessageCompression, TensorCompression, ratios_by_time
+from workloads.transformer.iteration import TIED, gradient_sums
 from workloads.transformer.settings import TransformerSettings
 
 MOST_SITES = 6
@@ -252,6 +253,25 @@ def passing_s(there_s: FloatArray, back_s: FloatArray, microbatches: int) -> flo
             before + rounds * (there + back + behind) + rest * float(most_s[number:].max()),
         )
     return longest
+
+
+def summed_over_sites(settings: TransformerSettings, site_of: IntArray | None) -> list[str]:
+    """Gradients whose sum has members on several sites, in words.
+
+    Args:
+        site_of: site of each rank ``[world_size]``; None: all are in one.
+    """
+    if site_of is None:
+        return []
+    apart = {name for name, instance in gradient_sums(settings).items() if _on_several(instance, site_of)}
+    words = ["gradients that data-parallel ranks sum"] if apart - {TIED} else []
+    return [*words, *(["gradients of weights that the first and the last stage share"] if TIED in apart else [])]
+
+
+def _on_several(instance: IntArray, site_of: IntArray) -> bool:
+    """Whether the members of an instance are on several sites."""
+    pairs = np.unique(np.stack([instance, site_of], axis=1)[instance >= 0], axis=0)
+    return len(pairs) > len(np.unique(pairs[:, 0]))
 
 
 def _tensor(choice: TensorCompressionChoice | None) -> TensorCompression | None:

@@ -84,7 +84,10 @@ class CompressionChoice(Strict):
     """Compression of messages between pipeline stages."""
 
     activations: TensorCompressionChoice | None = Field(None, description="of messages to the next stage")
-    gradients: TensorCompressionChoice | None = Field(None, description="of messages back to the stage before")
+    gradients: TensorCompressionChoice | None = Field(
+        None,
+        description="of messages back to the stage before (gradients of activations; sums over ranks stay as they are)",
+    )
     where: Literal["between_sites", "everywhere"] = Field(
         "between_sites", description="which messages: between sites, or between all stages"
     )

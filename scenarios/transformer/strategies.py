@@ -99,8 +99,8 @@ class TransformerStrategies:
                 yield TransformerChoice(layers, found, placement)
 
     def least_s(self, choice: TransformerChoice) -> float:
-        """See `scenarios.transformer.least_time`; 0 where iterations vary."""
-        if self.resolved.scenario.variation.varies:
+        """See `scenarios.transformer.least_time`; 0 where iterations vary, and where the task graph is changed."""
+        if self.resolved.scenario.variation.varies or self.resolved.scenario.transform:
             return 0.0
         if choice.placement not in self._least:
             placed = with_changes(self.resolved, [f"placement={choice.placement}"])

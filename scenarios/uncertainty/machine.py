@@ -98,6 +98,7 @@ def machine_constants(cluster: Cluster, calibration: Calibration, usage: Usage) 
         "site": [*_sites(cluster)],
         "messages": [*_messages(cluster, usage, inside, between)],
         "PCIe/DDR": [*_pcie(cluster, usage), *([] if cluster.node.scale_up is not None else near)],
+        "SSD": [*_ssds(cluster.node)],
     }
     return found | _kernels(cluster, usage)
 
@@ -281,6 +282,13 @@ def _pcie(cluster: Cluster, usage: Usage) -> Iterator[Weighted]:
         if value is not None:
             yield Weighted(links, graded(f"{NODE}.{name}", value, "nvbandwidth on a node"))
     yield from peers
+
+
+def _ssds(node: Node) -> Iterator[Weighted]:
+    """Rate at which the SSDs of a node are read, which stands for writes, too: fills of caches read more."""
+    if node.ssd is not None:
+        rate = node.ssd.read_bytes_per_s
+        yield Weighted(1.0, graded(f"{NODE}.ssd.read_bytes_per_s", rate, "fio, random reads on the SSDs of a node"))
 
 
 def _peers(node: Node, tree: PcieTree, usage: Usage) -> Iterator[Weighted]:

@@ -115,12 +115,12 @@ def measured_ops(cluster: Cluster, *, nodes: int) -> Sequence[str]:
 MPI = ("cray_mpich", "intel_mpi", "mpich", "mvapich2", "open_mpi")
 """Libraries that run programs of MPI."""
 
-NCCL_TESTS = {"all_to_all": "alltoall", "barrier": "all_reduce"}
-"""Names of nccl-tests that differ from the operation's; a barrier has none, so a small all_reduce stands for it."""
+NCCL_TESTS = {"all_to_all": "alltoall", "barrier": "all_reduce", "send": "sendrecv"}
+"""Names of nccl-tests that differ from the operation's; a barrier and a message, which have none, have others."""
 
 OSU = {
     "all_reduce": "allreduce", "all_gather": "allgather", "all_to_all": "alltoall", "broadcast": "bcast",
-    "sendrecv": "latency",
+    "sendrecv": "latency", "send": "latency",
 }  # fmt: skip
 """Names of OSU micro-benchmarks that differ from the operation's."""
 

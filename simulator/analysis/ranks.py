@@ -8,6 +8,9 @@ import numpy as np
 
 from simulator.analysis.breakdown import Breakdown
 
+SLOWEST = "waits least for the others (of equals, computes most)"
+"""Meaning of the slowest rank, which need not be the one with most computation."""
+
 
 @dataclass(frozen=True, slots=True)
 class ChosenRanks:

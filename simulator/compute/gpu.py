@@ -47,6 +47,7 @@ from simulator.operators import (
     Marker,
     Measured,
     Operator,
+    SsdRead,
 )
 from simulator.precisions import BYTES_PER_ELEMENT
 
@@ -278,6 +279,9 @@ class GpuModel:
             return self._streamed(operator.bytes * 2.0)
         return self._started(operator.bytes / self.pcie_bytes_per_s)
 
+    def _ssd_read(self, operator: SsdRead) -> Amount:
+        return self.ssd_s(HostTraffic(ssd_read_bytes=operator.bytes))
+
     def _host(self, operator: HostWork) -> Amount:
         busy_s = operator.launches * self.launch_s + operator.seconds
         return busy_s * self.node.cpu.host_time_factor.value / self.host_speed
@@ -333,6 +337,7 @@ _DURATIONS: dict[type, Callable[[GpuModel, Any], Amount]] = {
     Elementwise: GpuModel._elementwise,  # noqa: SLF001
     DenseOptimizer: GpuModel._optimizer,  # noqa: SLF001
     Copy: GpuModel._copy,  # noqa: SLF001
+    SsdRead: GpuModel._ssd_read,  # noqa: SLF001
     HostWork: GpuModel._host,  # noqa: SLF001
     Ingest: GpuModel._ingest,  # noqa: SLF001
     Marker: GpuModel._marker,  # noqa: SLF001

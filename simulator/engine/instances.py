@@ -68,6 +68,8 @@ def find_members(program: LoweredProgram) -> Membership:
 
 def _split(instances: IntArray) -> list[tuple[int, IntArray]]:
     """(instance, its members) for one task; ranks that take no part (-1) are left out."""
+    if len(instances) and instances[0] >= 0 and bool((instances == instances[0]).all()):
+        return [(int(instances[0]), np.arange(len(instances)))]
     order = np.argsort(instances, kind="stable")
     ordered = instances[order]
     order, ordered = order[ordered >= 0], ordered[ordered >= 0]
@@ -94,8 +96,10 @@ def private_durations(program: LoweredProgram, membership: Membership, table: Us
     They have one member everywhere, who stays to the end, all resources they use are used from one in-order stream
     of one rank only, and they take as long in every iteration.
     """
-    single = _single_lanes(program, membership, table)
     found: list[dict[int, IntArray]] = [{} for _ in program.groups]
+    if not np.any(membership.size == 1):
+        return list(found)
+    single = _single_lanes(program, membership, table)
     for number, group in enumerate(program.groups):
         for task, instances in zip(group.activity_tasks.tolist(), group.instances, strict=True):
             if not group.streams[int(group.stream_of[task])].in_order:

@@ -1,4 +1,4 @@
-"""Parts that runs of one program with different times share: units, and tables of usage."""
+"""Units and tables of usage of programs that run several times with other times."""
 
 from __future__ import annotations
 

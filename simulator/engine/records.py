@@ -55,7 +55,7 @@ class GroupTimes:
     the rank's arrival; waiting is the time from there to the last arrival, 0 for private tasks.
 
     Attributes:
-        classes: `[C]` classes and the class of each rank.
+        classes: ranks that have the same times, and the first of each.
         class_start_ps: ``[T, C]``.
         class_end_ps: ``[T, C]``.
         waiting_tasks: tasks that may wait ``[A]``; all others have waiting 0.

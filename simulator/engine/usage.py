@@ -98,25 +98,29 @@ def compiled_phases(activities: Sequence[Activity]) -> tuple[Compiled, list[Phas
 def usage_of(compiled: Compiled, phases: Sequence[Phase], program: LoweredProgram) -> UsageTable:
     """The usage table of a lowered program, from its `compiled_phases`."""
     taken = [Phase(0, 1, b.resources, np.full(len(b.resources), b.share)) for b in program.background]
-    first, class_of = _merge([*phases, *taken], program.resource_count)
+    alike = {_arrays(phase): phase for phase in phases}  # calls of one size are lowered once
+    first, class_of = _merge([*alike.values(), *taken], program.resource_count)
     is_first = np.zeros(program.resource_count, dtype=np.bool_)
     is_first[first] = True
-    ptr, classes, usage = [0], [], []
-    for phase in phases:
-        keep = is_first[phase.resources]
-        classes.append(class_of[phase.resources[keep]])
-        usage.append(phase.usage[keep])
-        ptr.append(ptr[-1] + len(classes[-1]))
+    kept = {arrays: is_first[phase.resources] for arrays, phase in alike.items()}
+    row = {arrays: class_of[phase.resources[kept[arrays]]] for arrays, phase in alike.items()}
+    share = {arrays: phase.usage[kept[arrays]] for arrays, phase in alike.items()}
+    rows = [_arrays(phase) for phase in phases]
     whole = UsageTable(
         phases=compiled,
-        ptr=np.array(ptr, dtype=np.int64),
-        classes=np.concatenate(classes) if classes else np.zeros(0, dtype=np.int64),
-        usage=np.concatenate(usage) if usage else np.zeros(0),
+        ptr=np.cumsum([0, *(len(row[arrays]) for arrays in rows)]),
+        classes=np.concatenate([row[arrays] for arrays in rows]) if rows else np.zeros(0, dtype=np.int64),
+        usage=np.concatenate([share[arrays] for arrays in rows]) if rows else np.zeros(0),
         class_count=len(first),
         class_of=class_of,
     )
     varying = [class_of[traffic.resources] for traffic in program.background]
     return _without_dominated(whole, np.concatenate(varying) if varying else np.zeros(0, dtype=np.int64))
+
+
+def _arrays(phase: Phase) -> tuple[int, int]:
+    """Identity of the arrays of a phase's shares."""
+    return id(phase.resources), id(phase.usage)
 
 
 def _without_dominated(table: UsageTable, varying: IntArray) -> UsageTable:

@@ -277,5 +277,5 @@ def _info(sequenced: SequencedCall, sizes: Amount | None, slowest: tuple[Call, T
             )
             for stage in timed.stages
         ),
-        straight=sequenced.call.root is not None,
+        straight=sequenced.call.root is not None and sequenced.call.op != "send",
     )

@@ -66,7 +66,7 @@ class MessageTransport:
 
     def chosen_from(self, call: Call, known: Sequence[CollectiveAlgorithm]) -> list[CollectiveAlgorithm]:
         """The one its table gives for the call's ranks and size."""
-        choices = self.constants.choices.get(call.op)
+        choices = None if call.op == "send" else self.constants.choices.get(call.op)
         if choices is None:
             return []
         name = chosen(choices, call.block, float(call.bytes.max())).use

@@ -323,7 +323,7 @@ class CollectiveModel:
         limit = self.cluster.max_nodes.value
         if self.topology.nodes > limit and nodes > 1:
             notes.append(f"{self.topology.nodes} nodes, {self.cluster.name} has at most {limit}")
-        if call.op not in self.algorithms and not self.transport.chosen_from(call, self._known(call)):
+        if call.op not in (*self.algorithms, "send") and not self.transport.chosen_from(call, self._known(call)):
             library = self.cluster.collectives.name
             notes.append(f"{call.op}: {library} has no algorithm for it here, the fastest one known is taken")
         if nodes > 1 and self._rests_on_posts(call, timed):

@@ -19,6 +19,7 @@ from simulator.operators import (
     Kernel,
     KernelSeries,
     Measured,
+    SsdRead,
     scaled,
 )
 from simulator.work import Work
@@ -28,6 +29,7 @@ _AMOUNTS: dict[type, tuple[str, ...]] = {
     Interaction: ("flops", "read_bytes", "write_bytes"),
     DenseOptimizer: ("parameters", "traffic_bytes"),
     Copy: ("bytes",),
+    SsdRead: ("bytes",),
     CollectiveCall: ("bytes",),
     Measured: ("seconds",),
 }

@@ -41,7 +41,16 @@ def left(folder):
 def test_a_run_prints_the_headline_and_writes_every_file(tmp_path):
     code, out, err = dlrmsim("run", "mlperf_dlrm_v1", folder=tmp_path)
     assert (code, err) == (0, "")
-    for words in ("iteration time", "throughput", "exposed communication", "bound", "slowest rank", "memory, hbm"):
+    for words in (
+        "iteration time",
+        "throughput",
+        "exposed communication",
+        "bound",
+        "slowest rank",
+        "waits least for",
+        "imbalance",
+        "memory, hbm",
+    ):
         assert words in out
     report = Path(out.strip().rsplit(maxsplit=1)[-1])
     assert (tmp_path / report).is_file()

@@ -55,9 +55,9 @@ def test_messages_carry_what_is_alive_at_a_cut_both_ways() -> None:
     tensor = 16 * 8 * 8 * 4 * IMAGES
     assert cut_bytes(net, settings) == [2 * tensor, 2 * tensor]
     for number, neighbours in enumerate([1, 2, 1]):
-        sent = calls(programs[number], "gather")
+        sent = calls(programs[number], "send")
         assert len(sent) == 2 * 4 * neighbours
-        assert sum(call.bytes / 2 for call in sent.values()) == 2 * neighbours * 2 * tensor
+        assert sum(call.bytes for call in sent.values()) == 2 * neighbours * 2 * tensor
 
 
 def test_a_tensor_of_a_block_over_three_partitions_goes_straight_to_its_reader() -> None:

@@ -125,7 +125,7 @@ def test_messages_of_a_pipeline(stages, microbatches, parts):
     graph = iteration_graph(job(sizes, microbatches=microbatches))
     for direction in ("forward", "backward"):
         moved = [
-            call.bytes / 2  # the buffer of a message's root has a part of its own
+            call.bytes
             for program in graph.programs
             for call in program.work
             if isinstance(call, CollectiveCall) and call.communicator.startswith(direction)

@@ -127,6 +127,33 @@ def small(tmp_path_factory) -> Path:
     return file
 
 
+UNPACKED = "only messages between stages are compressed"
+DATA, TIED = "gradients that data-parallel ranks sum", "the first and the last stage share"
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ((), []),
+        (("workload.model.tied=true",), [TIED]),
+        (("workload.parallel.pipeline=2",), [DATA]),
+        (
+            ("workload.parallel={pipeline: 2, sharding: hybrid, shard_size: 2}", "workload.model.tied=true"),
+            [DATA, TIED],
+        ),
+        (("workload.parallel={pipeline: 2, sharding: optimizer}", "nodes=2"), []),
+        (("placement=random", "variation.seed=1"), [DATA]),
+        (("workload.parallel={pipeline: 2}", "workload.compression=null"), []),
+    ],
+)
+def test_a_note_says_which_sums_of_gradients_cross_sites_as_they_are(small, settings, said):
+    """A site has two GPUs, so data-parallel groups of four, or of two that are placed at random, have several sites."""
+    done = simulate(load_scenario(small, settings), Silent())
+    notes = [note for note in done.warnings if UNPACKED in note]
+    assert len(notes) == bool(said)
+    assert [words for words in (DATA, TIED) if notes and words in notes[0]] == said
+
+
 def test_a_plan_takes_the_fastest_of_all_orders(small, capsys):
     """The search of `plan` ends with each order of four sites, as runs of them one by one."""
     assert main(["plan", str(small), "--json"]) == 0

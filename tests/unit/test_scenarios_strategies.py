@@ -16,7 +16,7 @@ from inputs.yaml_lines import Document
 from scenarios.dlrm.strategies import DlrmStrategies
 from scenarios.machine import machine_of
 from scenarios.progress import Silent
-from scenarios.resolve import load_scenario, resolve
+from scenarios.resolve import changed, load_scenario, resolve
 from scenarios.resolved import ResolvedScenario
 from scenarios.runner import simulation_of
 from scenarios.strategies import StrategySearch, StrategySpace
@@ -33,6 +33,10 @@ def brute_force(space: StrategySpace) -> list[tuple[float, float]]:
     """Bound and time of every choice that fits."""
     found = [space.looked_at(choice) for choice in space.choices()]
     return [(one.least_time_s, space.results(one, inf)["iteration_time_s"]) for one in found if one.fits]
+
+
+def taken_s(resolved: ResolvedScenario) -> float:
+    return simulation_of(resolved, Silent()).analysis.iteration.seconds
 
 
 @pytest.mark.parametrize(
@@ -158,6 +162,33 @@ def test_the_written_plan_runs_as_the_search_says(tmp_path: Path) -> None:
     assert run.iteration_time_s == found["iteration_time_s"] == done.study.to_dict()["compared"][0]["iteration_time_s"]
     page = (tmp_path / "plan" / "plan.html").read_text(encoding="utf-8")
     assert "Strategies that fit" in page
+
+
+@pytest.mark.parametrize(
+    ("change", "refused"),
+    [
+        ({"decompose": {"tasks": "gradient_all_reduce_*", "into": "halves"}}, True),
+        ({"shard": {"tasks": "top_0_*", "over": "world"}}, False),
+    ],
+)
+def test_candidates_run_with_the_changes_of_the_task_graph(change: dict, refused: bool, tmp_path: Path) -> None:
+    """A change that fits no task of a candidate refuses it; others have bound and time of the changed job."""
+    job = tmp_path / "job.yaml"
+    job.write_text(json.dumps({**job_data(nodes=1), "transform": [change]}), encoding="utf-8")
+    done = dlrmsim.plan(job, search="strategies", out=tmp_path / "plan").study
+    plain, own = changed(done.resolved, ["transform=null"]), load_scenario(str(job))
+    assert done.best.iteration_time_s == taken_s(load_scenario(str(tmp_path / "plan" / "plan.json"))) != taken_s(plain)
+    assert done.own.iteration_time_s == taken_s(own)
+    assert all(one.least_time_s <= (one.iteration_time_s or inf) * (1 + ROUNDED) for one in done.simulated)
+    assert any("transform[0].decompose.tasks: no task matches" in found.why for found in done.refused) == refused
+
+
+def test_a_change_that_fits_no_candidate_is_refused_with_its_key(tmp_path: Path) -> None:
+    job = tmp_path / "job.yaml"
+    job.write_text(json.dumps({**job_data(nodes=1), "transform": [{"fuse": "nothing_*"}]}), encoding="utf-8")
+    with pytest.raises(InputError, match="no task matches") as raised:
+        dlrmsim.plan(job, search="strategies", out=None)
+    assert raised.value.key == "transform[0].fuse.tasks"
 
 
 def refused(capsys: pytest.CaptureFixture[str], *command: str) -> str:

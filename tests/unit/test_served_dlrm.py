@@ -29,6 +29,7 @@ from workloads.inference.settings import HOST_ROW_S, SSD_READ_S, SSD_ROW_S
 from workloads.inference.tiers import BatchRows, rows_of_batch, tiers_of
 
 NAME = "hps_mlperf_dlrm_dcnv2"
+PARTS = ("compute_s", "exposed_comm_s", "exposed_copy_s", "idle_s")
 ZIPF = make_law(Indices(distribution="zipf", exponent=0.9))
 SMALL = (
     "world_size=1", "workload.model=cpu_dlrm_small", "workload.global_batch_size=64", "workload.requests_per_s=1000",
@@ -47,6 +48,13 @@ def placed(*settings: str):
 def summary(*settings: str):
     done = simulation_of(served(*settings), Silent())
     return summary_of(done.prepared, done.analysis, None, None, None, done.warnings)
+
+
+def run_s(lowering, task):
+    """Duration of a task of the first server in its second batch, seconds."""
+    result = run(lowering.program, RunOptions(max_iterations=2, keep_last=1))
+    times = result.records[-1].groups[0]
+    return float(times.end_ps[task, 0] - times.start_ps[task, 0]) / 1e12
 
 
 class Lru:
@@ -184,6 +192,31 @@ def test_more_of_a_tier_and_faster_threads_shorten_a_batch(better, part):
     assert iteration_s(fast.resolved, fast.workload, fast.machine) < part * iteration_s(
         slow.resolved, slow.workload, slow.machine
     )
+
+
+def test_reads_from_ssds_are_copies_and_no_computation():
+    """Slower SSDs lengthen a batch by copies alone."""
+    tiers = (*SMALL, "workload.gpu_cache=0.1", "workload.host_memory=0.2")
+    usual, slow = summary(*tiers), summary(*tiers, "cluster.node.ssd.read_bytes_per_s=1 GB/s")
+    longer_s = slow["iteration_time_s"] - usual["iteration_time_s"]
+    more_s = {part: slow["breakdown"][part]["mean"] - usual["breakdown"][part]["mean"] for part in PARTS}
+
+    assert longer_s > usual["breakdown"]["compute_s"]["mean"]
+    assert more_s == pytest.approx(dict.fromkeys(PARTS, 0.0) | {"exposed_copy_s": longer_s}, abs=1e-9)
+
+
+def test_faster_kernels_leave_reads_from_ssds_as_they_are():
+    """Their class is that of SSDs alone."""
+    prepared = placed("workload.max_batch=1024", "workload.requests_per_s=1000")
+    [task] = [number for number, name in enumerate(prepared.graph.programs[0].names) if name == "read_ssd"]
+    usual_s, kernels_s, ssds_s = (
+        run_s(lower(prepared.graph, prepared.machine, improve=improve), task)
+        for improve in ({}, {"compute": 2.0}, {"SSD": 2.0})
+    )
+
+    assert usual_s > 0.0
+    assert kernels_s == usual_s
+    assert ssds_s == pytest.approx(usual_s / 2.0)
 
 
 def test_memory_is_each_tiers_share_of_the_tables():

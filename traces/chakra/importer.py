@@ -23,7 +23,7 @@ from simulator.categories import Category
 from simulator.collective_calls import CollectiveCall
 from simulator.operators import Copy, Delay, Measured
 from simulator.work import Work
-from traces.chakra.messages import COMM_COLL, COMM_OPS, COMM_RECV, COMM_SEND, COMP, read_nodes
+from traces.chakra.messages import COMM_COLL, COMM_OPS, COMM_RECV, COMM_SEND, COMP, SEND, SEND_PARTS, read_nodes
 from traces.collective_args import DEFAULT_GROUP
 from traces.imported import Imported, absent_ranks, gaps_of
 from traces.merge import groups_of, merge
@@ -230,6 +230,8 @@ def _work(file: Path, at: int, node: Any, attributes: Mapping[str, Any], gaps: C
         group = str(attributes.get("pg_name") or DEFAULT_GROUP)
         amount = np.array([float(size)]) if attributes.get("uneven") is True else float(size)
         dtype = str(attributes.get("dtype", "int8"))
+        if attributes.get("op") == SEND:
+            op, amount = SEND, amount / SEND_PARTS
         return "comm", CollectiveCall(op, group, amount, dtype)  # type: ignore[arg-type]
     if node.type in (COMM_SEND, COMM_RECV):
         gaps["point-to-point messages (kept with the duration the trace gives)"] += 1

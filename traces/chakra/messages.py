@@ -21,6 +21,9 @@ COMM_OPS = {
     7: "reduce_scatter", 8: "reduce_scatter", 9: "barrier",
 }  # fmt: skip
 """``CollectiveCommType`` of the attribute comm_type."""
+SEND, SEND_PARTS = "send", 2
+"""A message whose direction a program does not keep: we write it as a gather of two members, whose buffer has a part of
+the root's own, with the attribute ``op``."""
 
 _VALUES = (
     ("double_val", 3, "DOUBLE"), ("float_val", 5, "FLOAT"), ("int32_val", 7, "INT32"), ("int64_val", 9, "INT64"),

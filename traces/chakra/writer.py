@@ -3,7 +3,7 @@
 All dependencies are ``data_deps``, which is what ASTRA-sim follows; those that only keep the order of a stream are
 ``ctrl_deps`` as well.
 Durations are whole microseconds. Attributes beside Chakra's own (``stream``, ``section``, ``category``, ``dtype``,
-``cause``) let `traces.chakra.importer` give the same programs back; other readers pass over them.
+``cause``, ``op``) let `traces.chakra.importer` give the same programs back; other readers pass over them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from simulator.compute import gemm_amounts
 from simulator.operators import Amount, Copy, Delay, Measured
 from simulator.program import IntArray, Program
 from simulator.work import Work, category_of
-from traces.chakra.messages import COMM_COLL, COMM_OPS, COMP, METADATA, NODE, messages
+from traces.chakra.messages import COMM_COLL, COMM_OPS, COMP, METADATA, NODE, SEND, SEND_PARTS, messages
 from traces.collective_args import DEFAULT_GROUP
 from traces.imported import Imported
 from traces.replay.job import UNKNOWN, job_of
@@ -29,6 +29,7 @@ from traces.replay.job import UNKNOWN, job_of
 SCHEMA = "0.0.4"
 PS_PER_US = 1_000_000
 _COMM_TYPES = {op: number for number, op in reversed(COMM_OPS.items())}
+_COMM_TYPES[SEND] = _COMM_TYPES["gather"]
 
 
 def write_chakra(imported: Imported, folder: Path, prefix: str = "trace") -> None:
@@ -114,8 +115,10 @@ def _attributes(work: Work, column: int, groups: Mapping[str, str]) -> Mapping[s
     if isinstance(work, CollectiveCall):
         name = groups.get(work.communicator, work.communicator)
         group = {} if name == DEFAULT_GROUP else {"pg_name": name}
-        size = {"comm_type": _COMM_TYPES[work.op], "comm_size": _own(work.bytes * work.repeats, column)}
-        return {"is_cpu_op": False, **size, **group, "dtype": work.dtype, "uneven": isinstance(work.bytes, np.ndarray)}
+        parts, sends = (SEND_PARTS, {"op": SEND}) if work.op == SEND else (1, {})
+        size = {"comm_type": _COMM_TYPES[work.op], "comm_size": parts * _own(work.bytes * work.repeats, column)}
+        uneven = isinstance(work.bytes, np.ndarray)
+        return {"is_cpu_op": False, **size, **group, "dtype": work.dtype, "uneven": uneven, **sends}
     category = category_of(work)
     more: Mapping[str, int | str] = {}
     if isinstance(work, Delay):

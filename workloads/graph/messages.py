@@ -20,9 +20,7 @@ def pairs(world_size: int, ones: IntArray, others: IntArray) -> IntArray:
 def message(communicator: str, size: Amount, dtype: str, *, to_higher: bool) -> CollectiveCall:
     """A message of ``size`` bytes, a number or ``[P]``, from one member of a pair to the other.
 
-    A gather of two members is a message: the buffer of its root has a part of the root's own.
-
     Args:
         to_higher: whether the member with the higher rank number receives.
     """
-    return CollectiveCall("gather", communicator, 2.0 * size, dtype, root=int(to_higher), in_step=True)
+    return CollectiveCall("send", communicator, size, dtype, root=int(to_higher), in_step=True)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from simulator.operators import CacheFill, EmbeddingLookup, FloatArray, HostTraffic
+from simulator.operators import CacheFill, EmbeddingLookup, FloatArray, HostTraffic, SsdRead
 from workloads.dlrm.iteration.groups import EmbeddingGroup
 from workloads.dlrm.iteration.job import Job
 from workloads.dlrm.iteration.residency import with_residency
@@ -34,14 +34,14 @@ class MissingRows:
         query: lookup of distinct rows in the cache; None without a cache.
         key_bytes: size of the keys of missing rows.
         host_s: time of the host's threads, seconds.
-        ssd: traffic of SSDs; None where host memory has all rows.
+        ssd: pages read from SSDs; None where host memory has all rows.
         row_bytes: size of the missing rows.
     """
 
     query: CacheFill | None
     key_bytes: float
     host_s: float
-    ssd: CacheFill | None
+    ssd: SsdRead | None
     row_bytes: float
 
 
@@ -98,12 +98,12 @@ def missing_rows(tables: Tables, settings: InferenceSettings, rows: BatchRows) -
     row_bytes = (tables.dim * tables.element_bytes).astype(np.float64)
     on_ssd = float(ssd.sum())
     threads_s = (settings.host_row_s * float(host.sum()) + settings.ssd_row_s * on_ssd) / settings.host_threads
-    pages = HostTraffic(ssd_read_bytes=float(ssd @ np.maximum(row_bytes, SSD_READ_BYTES)))
+    pages = SsdRead(float(ssd @ np.maximum(row_bytes, SSD_READ_BYTES)))
     return MissingRows(
         query=_query(tables, settings, rows) if settings.gpu_cache else None,
         key_bytes=KEY_BYTES * float(host.sum() + on_ssd),
         host_s=threads_s + SSD_READ_S * -float(np.expm1(-on_ssd)),  # no page has to come where no row is on SSDs
-        ssd=CacheFill(0.0, 0.0, 0.0, pages) if on_ssd > 0.0 else None,
+        ssd=pages if on_ssd > 0.0 else None,
         row_bytes=float((host + ssd) @ row_bytes),
     )
 

@@ -28,12 +28,24 @@ def iteration_graph(settings: TransformerSettings) -> TaskGraph:
     sizes = settings.sizes
     parts = stage_parts(settings)
     programs = [_Stage(number, own, settings).program() for number, own in enumerate(parts)]
-    communicators = dict(sizes.communicators())
+    communicators = {**sizes.communicators(), **_tied(settings)}
     if sizes.pipeline > 1:
         communicators |= _neighbours(sizes)
-        if settings.model.tied:
-            communicators[TIED] = pairs(sizes.world_size, sizes.stage(0), sizes.stage(sizes.pipeline - 1))
     return TaskGraph(tuple(programs), communicators, repeats=True)
+
+
+def gradient_sums(settings: TransformerSettings) -> dict[str, IntArray]:
+    """Instances of the communicators that sum gradients, by name ``[world_size]``; -1: the rank is in none."""
+    found = settings.sizes.communicators()
+    return {**{name: found[name] for name in ("data", "shard", "replicate") if name in found}, **_tied(settings)}
+
+
+def _tied(settings: TransformerSettings) -> dict[str, IntArray]:
+    """Pairs of ranks of the first and the last stage, where weights of both are tied."""
+    sizes = settings.sizes
+    if sizes.pipeline == 1 or not settings.model.tied:
+        return {}
+    return {TIED: pairs(sizes.world_size, sizes.stage(0), sizes.stage(sizes.pipeline - 1))}
 
 
 def _neighbours(sizes: ParallelSizes) -> dict[str, IntArray]:

@@ -19,7 +19,7 @@ Execute = Callable[[LoweredProgram, RunOptions], EngineRun]
 
 
 TRANSFORMER_EVERY = 100
-"""One in so many programs is a transformer."""
+"""Number of programs among which one is a transformer."""
 
 
 def rows(programs: int, seed: int) -> Iterator[Row]:

@@ -1,9 +1,9 @@
 """Random task graphs with operators, for laws of transformations.
 
 One or two programs on 1 to 8 ranks, with a host that launches kernels and collectives: element-wise kernels that pass
-tensors on, products, series of both, updates; collectives over all ranks or parts of them, in the same order for all
-members; a stream in order or with workers for collectives; kernels on two streams; a few dependencies across streams
-and iterations. Members of programs that differ make the same calls.
+tensors to the next kernel, products, series of both, updates; collectives over all ranks or over groups of ranks, in
+the same order on all members; a stream for collectives, in order or with several workers; kernels on two streams; a few
+dependencies across streams and iterations. Ranks with different programs make the same collective calls.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def draw_graph(choices: ChoiceSource) -> TaskGraph:
 
 @cache
 def machine_of(ranks: int) -> Machine:
-    """A machine for so many ranks."""
+    """A machine with a number of ranks."""
     return build_machine(load_cluster("dgx1_v100"), ranks, launch_s=3e-6)
 
 
@@ -139,7 +139,7 @@ def _one_of(choices: ChoiceSource, options: Sequence[T]) -> T:
 
 
 def draw_steps(choices: ChoiceSource, kind: str, graph: TaskGraph) -> Mapping[str, Any]:
-    """Keys of a transformation of a kind, whose pattern fits a task of the graph."""
+    """Keys of a transformation of one kind; its pattern matches a task of the graph."""
     names = [name for program in graph.programs for name in program.names]
     layer = choices.integer(0, 3)
     patterns = ("*", "layer_*", f"layer_{layer}_*", "*_forward_*", "*_backward_*", "*sum*", _one_of(choices, names))

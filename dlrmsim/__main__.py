@@ -35,7 +35,7 @@ def _raise_lost_interrupt(lost: "sys.UnraisableHookArgs") -> None:
     while True:
         try:
             threading.Timer(INTERRUPT_DELAY_S, os.kill, (os.getpid(), signal.SIGINT)).start()
-        except KeyboardInterrupt:  # it came while this thread still waited for the timer's
+        except KeyboardInterrupt:  # raised while this thread still waited for the timer's thread
             continue
         return
 

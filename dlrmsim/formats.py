@@ -20,7 +20,7 @@ _MODELS = {
     "suite": "validation.suites.suite:Suite",
     "jobs": "scenarios.arrivals.jobs_file:JobsFile",
 }
-"""Module and class of the pydantic model of each kind of file; scenarios have one for all kinds of workload."""
+"""Module and class of the pydantic model of each kind of file; one model covers scenarios of all kinds of workload."""
 KINDS = tuple(_MODELS)
 
 

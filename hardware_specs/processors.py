@@ -42,7 +42,7 @@ class AchievedRates(Strict):
     """Best tiles of GEMMs in fp8, of its peak; by default `gemm_fraction`."""
     sustained_fraction: Sourced[Share] | None = None
     """Rate of tensor cores in a training run, divided by their rate in a benchmark of one kernel; the power limit
-    lowers the clock. By default 1."""
+    lowers the clock. The default is 1."""
 
     def gemm_fraction_in(self, precision: str) -> Sourced[Share]:
         """The fraction of the peak that the best tiles reach in a precision."""

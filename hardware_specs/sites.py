@@ -15,7 +15,7 @@ from inputs.sourced import Sourced
 
 
 class Site(Strict):
-    """Nodes in one place, which reach each other over the cluster's fabric."""
+    """Nodes in one place, joined by the cluster's fabric."""
 
     name: Name
     nodes: Sourced[Number]
@@ -25,32 +25,32 @@ class SiteLink(Strict):
     """The link between two sites."""
 
     bytes_per_s: Sourced[Bandwidth]
-    """Rate that the messages of a job reach, per direction, all of them together."""
+    """Rate of all messages of a job together, per direction, bytes/s."""
     latency_s: Sourced[Latency]
-    """One way, beside the NICs and switches of both sites."""
+    """Latency in one direction, without the NICs and switches of both sites, seconds."""
 
 
 class SitePair(SiteLink):
-    """The link between two sites by their names."""
+    """The link between two named sites."""
 
     between: tuple[Name, Name]
 
 
 class SiteLinks(Strict):
-    """Links between the sites: of some pairs, and of all others."""
+    """Links between the sites: listed pairs, and a default for all other pairs."""
 
     default: SiteLink | None = None
-    """Link of the pairs that are not listed; None: all are listed."""
+    """Link of the pairs that are not listed; None: all pairs are listed."""
     pairs: Annotated[tuple[SitePair, ...], Field(max_length=10_000)] = ()
 
     def between(self, one: str, other: str) -> SiteLink | None:
-        """The link of two sites; None where there is none."""
+        """The link between two sites; None if they have no link."""
         own = next((pair for pair in self.pairs if {*pair.between} == {one, other}), None)
         return own or self.default
 
 
 def check_sites(sites: Sequence[Site] | None, links: SiteLinks | None, nodes: int) -> None:
-    """Sites have different names and hold all nodes, and each two have one link; raises a `problem` of the cluster."""
+    """Check that sites have different names and hold all nodes, and each pair has one link; raises a `problem`."""
     if (sites is None) != (links is None):
         key, other = ("site_links", "sites") if links is None else ("sites", "site_links")
         raise problem("the key is missing", expected=f"{key}, as the cluster has `{other}`", key=key)
@@ -59,7 +59,7 @@ def check_sites(sites: Sequence[Site] | None, links: SiteLinks | None, nodes: in
     names = [site.name for site in sites]
     for number, name in enumerate(names):
         if name in names[:number]:
-            raise problem("the site stands twice", expected="each name once", key=f"sites[{number}].name")
+            raise problem("two sites have this name", expected="each name once", key=f"sites[{number}].name")
     held = sum(site.nodes.value for site in sites)
     if held != nodes:
         raise problem("the sites hold other nodes", expected=f"{held}, the nodes of all sites", key="max_nodes.value")

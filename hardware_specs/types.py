@@ -148,7 +148,7 @@ class Node(Strict):
             if self.gpu is not None and getattr(self, key) is not None:
                 raise problem("a node with `gpu` has none of these", key=key, expected=NONE)
         if self.ranks_per_socket is not None and self.sockets_per_rank is not None:
-            raise problem("stands beside ranks_per_socket", key="sockets_per_rank", expected="one of the two")
+            raise problem("given together with ranks_per_socket", key="sockets_per_rank", expected="one of the two")
         if self.sockets.value % self.spanned_sockets:
             expected = f"a divisor of the {self.sockets.value} sockets"
             raise problem("ranks cannot share the sockets evenly", key="sockets_per_rank.value", expected=expected)
@@ -230,7 +230,7 @@ class Cluster(Strict):
     sites: Annotated[tuple[Site, ...], Field(min_length=1, max_length=1000)] | None = None
     """Groups of nodes, filled in this order; None: all nodes are in one place."""
     site_links: SiteLinks | None = None
-    """Links between the sites; the fabric joins the nodes of each."""
+    """Links between the sites; the fabric joins the nodes of one site."""
 
     @model_validator(mode="after")
     def _points_are_of_this_machine(self) -> Cluster:
@@ -278,7 +278,7 @@ class Cluster(Strict):
 
     @model_validator(mode="after")
     def _sites_hold_all_nodes(self) -> Cluster:
-        """Sites are linked in pairs, and inside a site nothing between switches is shared."""
+        """Check that the fabric suits sites: links in pairs, and no shared links between the switches of a site."""
         check_sites(self.sites, self.site_links, self.max_nodes.value)
         if self.sites is None:
             return self
@@ -297,11 +297,11 @@ class Cluster(Strict):
 
     @property
     def site_names(self) -> tuple[str, ...]:
-        """Names of the sites in their order; empty: all nodes are in one place."""
+        """Names of the sites in the cluster's order; empty: all nodes are in one place."""
         return tuple(site.name for site in self.sites or ())
 
     def of_one_site(self) -> Cluster:
-        """The cluster without its sites: its nodes and fabric as inside each of them."""
+        """The cluster without its sites: the nodes and the fabric of a site."""
         return self if self.sites is None else self.model_copy(update={"sites": None, "site_links": None})
 
     @model_validator(mode="after")
@@ -320,9 +320,10 @@ class Cluster(Strict):
         return self
 
     def to_dict(self) -> dict[str, Any]:
-        """The whole resolved tree as plain JSON values; quantities are exact text, so that it can be read again.
+        """The whole resolved tree as plain JSON values; quantities are exact text, so that the tree can be read again.
 
-        Keys of sites are left out where there are none: hashes of scenarios from before there were sites stay.
+        Clusters without sites have no keys of sites, so hashes of scenarios from before sites were introduced stay the
+        same.
         """
         return self.model_dump(mode="json", exclude={"sites", "site_links"} if self.sites is None else None)
 

@@ -12,7 +12,7 @@ from simulator.queueing.estimates import TAIL, Sampled
 
 
 def arrival_sentences(advice: ArrivalAdvice) -> tuple[str, ...]:
-    """The best choice, and by how much it has less blocking than maximum parallelism."""
+    """Sentences on the best choice, and on its reduction of blocking against maximum parallelism."""
     best = advice.best
     blocked = "" if best.statistics is None else f", {_fraction(best.statistics.blocking)} of the jobs are blocked"
     found = [f"{advice.name}: best with {best.choice.name} ({_sizes(best, advice)}){blocked}."]
@@ -28,7 +28,7 @@ def arrival_sentences(advice: ArrivalAdvice) -> tuple[str, ...]:
 
 
 def arrival_warnings(advice: ArrivalAdvice) -> list[str]:
-    """An offered load that no choice of nodes serves, deadlines that no size meets, and sizes that do not run."""
+    """Warnings on offered load above the capacity, deadlines that no size meets, and sizes that do not run."""
     load, nodes = advice.least_offered, advice.jobs.nodes
     found = []
     if load >= 1:
@@ -48,7 +48,7 @@ def arrival_warnings(advice: ArrivalAdvice) -> list[str]:
 
 
 def kinds_table(advice: ArrivalAdvice) -> TextTable:
-    """Time of each kind of job at each size that it may have."""
+    """Table of the time of each kind of job at each of its sizes."""
     sizes = sorted({size for kind in advice.kinds for size in kind.run_s})
     made = TextTable(title="time of a job, by nodes").words("job").numbers(*map(str, sizes))
     for kind in advice.kinds:
@@ -57,7 +57,7 @@ def kinds_table(advice: ArrivalAdvice) -> TextTable:
 
 
 def choices_table(advice: ArrivalAdvice) -> TextTable:
-    """A row for each choice, values with their standard errors."""
+    """Table with a row for each choice, values with their standard errors."""
     exact = any(result.exact_blocking is not None for result in advice.results)
     made = TextTable(
         title=f"{counted(advice.jobs.simulated_jobs, 'jobs')} with each choice; standard errors in brackets"
@@ -83,12 +83,12 @@ def _choice_row(result: ChoiceResult, *, exact: bool) -> list[str]:
 
 
 def _fraction(sampled: Sampled) -> str:
-    """A fraction with its standard error in brackets, both per cent."""
+    """A fraction with its standard error in brackets, both in per cent."""
     return f"{100 * sampled.value:.1f} % ({100 * sampled.standard_error:.1f})"
 
 
 def _time(sampled: Sampled) -> str:
-    """A time with its standard error as a share of it; a dash where no job ran."""
+    """A time with its relative standard error; a dash where no job ran."""
     if isnan(sampled.value):
         return "-"
     return f"{long_time(sampled.value)} ({percent(sampled.standard_error / sampled.value)})"

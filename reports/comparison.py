@@ -13,7 +13,7 @@ from reports.text_table import TextTable
 
 PARTS = ("compute", "exposed_comm", "exposed_copy", "idle")
 LATENCIES = {"p50_s": "latency, p50", "p99_s": "latency, p99"}
-"""Percentiles of the latency of requests by key, and their names."""
+"""Names of the percentiles of request latency, by key."""
 
 
 class StepParts(msgspec.Struct):
@@ -93,7 +93,7 @@ class Difference:
 
 
 def differences(first: Mapping[str, Any], second: Mapping[str, Any]) -> tuple[Difference, ...]:
-    """The iteration, its parts, latencies of requests, then collectives and kernels by descending change.
+    """Differences: the iteration, its parts, latencies of requests, then collectives and kernels by descending change.
 
     Unknown changes come last.
 

@@ -178,9 +178,9 @@ def mean_shares(breakdown: Breakdown) -> dict[str, float]:
 
 
 def hidden_in_words(breakdown: Breakdown) -> tuple[str, tuple[str, ...]]:
-    """A sentence on communication that is hidden, over all ranks, and its numbers; empty without communication.
+    """A sentence on hidden communication over all ranks, and its numbers; empty without communication.
 
-    Durations of collectives add up, so one that another one hides counts as well.
+    Durations of collectives add up, so a collective hidden by another collective counts as hidden.
     """
     total = int(breakdown.comm_ps.sum())
     if not total:

@@ -33,8 +33,8 @@ class ScalingPoint:
         iteration_time_p10_s: a tenth of such iterations is shorter, seconds.
         iteration_time_p90_s: a tenth of such iterations is longer, seconds.
         speedup: throughput, divided by its value at the first point of the line that ran.
-        latency_p50_s: half of the requests are answered sooner, seconds; None where the job answers none.
-        latency_p99_s: 99 in 100 are answered sooner, seconds.
+        latency_p50_s: median latency of requests, seconds; None if the job answers no requests.
+        latency_p99_s: 99th percentile of the latency, seconds.
         line: name of its line.
         label: its value on the axis in words; empty: the number of ranks.
         place: its place on the axis; None: the number of ranks.
@@ -78,10 +78,10 @@ class ScalingPoint:
 
 @dataclass(frozen=True, slots=True)
 class ObjectiveCurve:
-    """Values of a quantity, by which one of the points is the best.
+    """Values of the quantity that chooses the best point.
 
     Attributes:
-        title: its name, with the direction in which it is better.
+        title: name of the quantity and its better direction.
         unit: unit of its values.
         values: numbers by place on the axis; points without a result are left out.
     """
@@ -109,9 +109,9 @@ class ScalingStudy:
         lines: names of the lines, in order; a sweep of one key has one line without a name.
         beside: short names of the keys that make lines.
         rank_name: plural noun of the devices that hold a rank each.
-        claims: sentences that stand in front of those of the page, the first in place of its headline.
-        marks: words on the throughput at places of the axis, such as ``knee``.
-        objective: values of another quantity along the axis; None: throughput is all.
+        claims: sentences in front of the sentences of the page; the first replaces the page's headline.
+        marks: labels of the throughput curve by place on the axis, such as ``knee``.
+        objective: values of another quantity along the axis; None: throughput only.
     """
 
     name: str

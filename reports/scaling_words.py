@@ -22,7 +22,7 @@ def kept(study: ScalingStudy) -> str:
 
 
 def headline(study: ScalingStudy) -> Markup:
-    """The fastest point, the last one, and the efficiency; with several lines the fastest line. A claim goes first."""
+    """Sentences on the fastest point, the last point and the efficiency, of the fastest line; a claim comes first."""
     what, results = _what(study), study.results
     if study.claims:
         return Markup(escape(study.claims[0]))

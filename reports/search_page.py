@@ -9,9 +9,9 @@ from inputs.quantities import format_quantity
 from reports.markup import PageSection, options_marked, strong, tile
 from reports.numbers import percent, seconds
 from reports.plan_page import chart_card, gpus, iteration_tile, page_of_plan, quantity_tile, sentence
-from scenarios.search_study import Found, SearchStudy
+from scenarios.search_study import FoundChoice, SearchStudy
 
-FoundT = TypeVar("FoundT", bound=Found)
+FoundT = TypeVar("FoundT", bound=FoundChoice)
 
 
 def page_of_search(

@@ -19,6 +19,6 @@ def load_words(serving: Mapping[str, Any]) -> str:
 
 
 def latency_span(serving: Mapping[str, Any], key: str) -> tuple[str, str]:
-    """Ends of a percentile where batches take as long as their p10 and p90; no end where servers cannot keep up."""
+    """Latency percentile with batches as long as p10 and p90 of their time; ``without bound`` above the capacity."""
     low, high = (serving[name] for name in ("latency_p10", "latency_p90"))
     return tuple("without bound" if of is None else seconds(of[key]) for of in (low, high))  # type: ignore[return-value]

@@ -11,7 +11,7 @@ from scenarios.size_advice import SizeAdvice, SizeResult
 
 
 def size_sentences(advice: SizeAdvice) -> tuple[str, ...]:
-    """The best size, its neighbours, the largest size, and the knee."""
+    """Sentences on the best size, its neighbours, the largest size, and the knee."""
     return (_best(advice), *_beside(advice), _largest(advice), _knee(advice))
 
 
@@ -34,7 +34,7 @@ def size_gaps(advice: SizeAdvice) -> list[str]:
 
 
 def with_size_advice(study: ScalingStudy, advice: SizeAdvice) -> ScalingStudy:
-    """The page of the sweep with the advice: sentences, marks at knee and best, and the objective's curve."""
+    """The page of the sweep with the advice: sentences, marks at the knee and the best size, curve of the objective."""
     marks: dict[float, str] = {}
     for found, words in ((advice.knee, "knee"), (advice.best, "best")):
         place = float(found.world_size)
@@ -61,7 +61,7 @@ def at_size(size: int, advice: SizeAdvice) -> str:
 
 
 def _amount(target: float) -> str:
-    """An amount as people write it: ``90,000`` or ``4e+09``."""
+    """An amount in short form: ``90,000`` or ``4e+09``."""
     return f"{target:,.0f}" if target < 1e9 and target.is_integer() else f"{target:g}"
 
 
@@ -99,7 +99,7 @@ def _best(advice: SizeAdvice) -> str:
 
 
 def _beside(advice: SizeAdvice) -> list[str]:
-    """The neighbours of the best size with their margins; sizes that are equal within the interval."""
+    """Sentences on the neighbours of the best size with their margins, and on equal sizes within the interval."""
     if not advice.neighbours:
         return ["No other size ran."]
     margins = [f"{at_size(beside.size, advice)} {percent(beside.behind)}" for beside in advice.neighbours]

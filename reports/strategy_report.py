@@ -1,4 +1,4 @@
-"""The page of a search for strategies: time against memory, and a table of all that were looked at."""
+"""The page of a search for strategies: time against memory, and tables of all strategies of the search."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def render_strategies(study: StrategyStudy, version: str) -> str:
 
 
 def _sections(study: StrategyStudy) -> tuple[PageSection, ...]:
-    lede = "Time against the memory of the fullest GPU, of runs that were not given up; the line is usable memory."
+    lede = "Time against the memory of the fullest GPU for complete runs; the line is usable memory."
     title = "Strategies that fit"
     found = [
         chart_section(study, "strategies", lede, partial(_point, study)),
@@ -39,13 +39,11 @@ def _sections(study: StrategyStudy) -> tuple[PageSection, ...]:
     ]
     if study.bounded:
         title = f"Not simulated ({len(study.bounded):,})"
-        lede = (
-            "No iteration of theirs ends sooner: kernels and exchanges alone, links that they share, chains of tasks."
-        )
+        lede = "Lower bounds of the iteration time: kernels and exchanges alone, shared links, chains of tasks."
         found.append(PageSection("bounded", title, "Not simulated", lede, _bounded(study)))
     if study.refused:
         title = f"Refused ({len(study.refused):,})"
-        lede = "Strategies without room, and those that model, batch or `transform` do not allow."
+        lede = "Strategies that do not fit into memory, and strategies that model, batch or `transform` do not allow."
         found.append(PageSection("refused", title, "Refused", lede, _refused(study)))
     return tuple(found)
 

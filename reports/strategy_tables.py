@@ -1,4 +1,4 @@
-"""Tables on the terminal: strategies that were simulated, strategies that cannot be faster, and refused ones."""
+"""Tables on the terminal: simulated strategies, strategies that cannot be faster, and refused strategies."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from reports.text_table import TextTable
 from scenarios.strategies import StrategyFound, StrategyStudy
 
 MOST_BOUNDED, MOST_REFUSED = 5, 8
-"""Largest numbers of strategies in the tables of those that were not simulated, and of those that cannot run."""
+"""Largest numbers of rows in the tables of strategies that were not simulated, and of strategies that cannot run."""
 
 CAPTION = (
     "((within a node), (between nodes)), one pair of brackets for both: DDP copies layers, FSDP divides weights, TP "
-    "divides widths; memory: of the fullest GPU; exposed: share in which GPUs communicate and compute nothing"
+    "divides widths; memory: of the fullest GPU; exposed: share of the iteration with communication and no computation"
 )
 
 
@@ -35,7 +35,7 @@ def title(study: StrategyStudy) -> str:
 
 
 def finding(study: StrategyStudy) -> str:
-    """Time of the fastest strategies, and of the scenario's own."""
+    """Time of the fastest strategies, and of the scenario's own strategies."""
     best, own = study.best.iteration_time_s or 0.0, study.own
     takes = f"an iteration takes {seconds(best)}"
     if own is None:
@@ -48,7 +48,7 @@ def finding(study: StrategyStudy) -> str:
 
 
 def extent(study: StrategyStudy) -> str:
-    """Numbers of strategies that were simulated, that cannot run, and that cannot be faster."""
+    """Numbers of simulated, refused and excluded strategies."""
     ended = sum(found.slower_than_s is not None for found in study.simulated)
     found = [
         f"{study.count:,} candidates",
@@ -60,7 +60,7 @@ def extent(study: StrategyStudy) -> str:
 
 
 def columns(study: StrategyStudy) -> list[str]:
-    """Classes of layers, and choices beside them."""
+    """Names of the columns: classes of layers, and other choices."""
     return list(study.best.strategies)
 
 
@@ -77,7 +77,7 @@ def time_in_words(found: StrategyFound) -> str:
 
 
 def simulated_table(study: StrategyStudy) -> TextTable:
-    """A row for each choice that was run, the fastest first."""
+    """Table with a row for each simulated choice, the fastest first."""
     made = TextTable(title="strategies that fit, simulated, the fastest first", caption=CAPTION)
     made.words(*columns(study)).numbers("iteration", f"{study.unit}/s/GPU", "memory", "exposed").words("")
     for found in study.simulated:
@@ -95,7 +95,7 @@ def simulated_table(study: StrategyStudy) -> TextTable:
 
 
 def bounded_table(study: StrategyStudy) -> TextTable:
-    """A row for each of the first choices whose bounds exclude them."""
+    """Table of choices that their bounds exclude, the shortest bounds first."""
     shown = study.bounded[:MOST_BOUNDED]
     made = TextTable(title=f"not simulated, {len(shown)} of {len(study.bounded):,}; the shortest bounds")
     made.words(*columns(study)).numbers("iteration")
@@ -105,7 +105,7 @@ def bounded_table(study: StrategyStudy) -> TextTable:
 
 
 def refused_table(study: StrategyStudy) -> TextTable:
-    """A row for each choice that cannot run, the nearest to fitting first."""
+    """Table of choices that cannot run, the nearest to fitting first."""
     shown = study.refused[:MOST_REFUSED]
     of = f", {len(shown)} of {len(study.refused):,}" if len(shown) < len(study.refused) else ""
     made = TextTable(title=f"refused{of}; the nearest to fitting first")

@@ -37,7 +37,7 @@ class Advice:
         unit: unit of throughput, a plural noun; empty where the job does not fit and has no remedy.
         bound: bound of the run, whose levers are `levers`; both None where the job does not fit.
         refusal: why it does not fit; empty where it does.
-        remedies: settings with which it fits, by throughput of a rank, largest first.
+        remedies: settings with which the job fits, by throughput of a rank, largest first.
     """
 
     resolved: ResolvedScenario

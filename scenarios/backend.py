@@ -26,7 +26,7 @@ def with_backend(document: Document, scenario: Scenario, cluster: Cluster, wante
     """The cluster with the library and the workers that the scenario chooses.
 
     Args:
-        wanted: the backend that the workload exchanges by; None: the cluster's.
+        wanted: communication backend of the workload; None: the cluster's.
 
     Raises:
         InputError: there is no such backend, or another than the workload's, the ranks are GPUs, the library has no
@@ -85,14 +85,14 @@ def _of_gpus(document: Document, scenario: Scenario, cluster: Cluster, wanted: B
 
 
 def _check_wanted(document: Document, backend: str | None, wanted: Backend | None) -> None:
-    """Refuse a backend beside the workload's.
+    """Refuse a backend other than the workload's.
 
     Raises:
-        InputError: it is another one.
+        InputError: the backend is another one.
     """
     if backend is not None and wanted not in (None, backend):
-        message = "the workload exchanges by another backend"
-        raise document.error(BACKEND, message, given=backend, expected=f"{wanted}, or nothing")
+        message = "the workload needs another backend"
+        raise document.error(BACKEND, message, given=backend, expected=f"{wanted}, or no such key")
 
 
 def _library(document: Document, backend: str) -> CollectiveLibrary:

@@ -61,7 +61,7 @@ class MemoryReport:
         return float(self.use.total("hbm").max())
 
     def fullest_items(self) -> dict[str, float]:
-        """Device memory of the fullest rank by item, without empty ones."""
+        """Device memory of the fullest rank by item, without empty items."""
         fullest = int(self.use.total("hbm").argmax())
         return {name: float(held[fullest]) for name, held in self.items("hbm").items() if held[fullest]}
 

@@ -67,7 +67,7 @@ class GiveUp:
 
     @staticmethod
     def of(options: RunOptions, program: LoweredProgram, machine: Machine, at_most_s: float) -> GiveUp:
-        """The rule of a run that is given up, as `iteration_s` says."""
+        """Rule that stops a slow run, see `iteration_s`."""
         varies = program.varies or longest_period_s(machine) > 0.0
         return GiveUp(options.stop, inf if varies else at_most_s, GIVE_UP_ITERATIONS)
 

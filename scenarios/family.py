@@ -66,8 +66,7 @@ class Filled(Generic[M]):
         model: the model, with the choices of the section.
         global_batch_size: samples, or units of another headline, per iteration over all ranks.
         places: as `scenarios.resolved.ResolvedScenario.places`.
-        site_order: order of the cluster's sites that the family has found for ``site_order: search``; None: it searches
-            none, or was not asked.
+        site_order: order of the cluster's sites that the family found for ``site_order: search``; None: no search.
     """
 
     section: Section
@@ -137,14 +136,14 @@ class PlacedJob(Protocol):
 
 @runtime_checkable
 class TimedJob(Protocol):
-    """A placed job whose sections of ``summary.json`` follow from the times of its run; others need no such method."""
+    """A placed job with sections of ``summary.json`` that follow from the times of its run."""
 
     def timed_sections(self, low: float, high: float) -> Mapping[str, Any]:
-        """Sections by name, as `PlacedJob.summary_sections` has them.
+        """Sections by name, see `PlacedJob.summary_sections`.
 
         Args:
             low: p10 of the iteration time over its prediction; 1 without an interval.
-            high: p90 of it.
+            high: p90 of the iteration time over its prediction.
         """
         ...
 
@@ -196,7 +195,7 @@ class StrategyPlanning(Protocol):
     def strategies(
         self, resolved: ResolvedScenario[Any, Any], progress: Progress, *, compare: bool, keep: Keep
     ) -> PlanStudy:
-        """Find the fastest strategies of a scenario; with ``compare``, simulate others to their ends.
+        """Find the fastest strategies of a scenario; with ``compare``, simulate slower strategies to the end, too.
 
         Raises:
             InputError: the scenario is wrong.
@@ -264,7 +263,7 @@ class Family(Protocol[M, S]):
         ...
 
     def backend(self, scenario: S) -> Backend | None:
-        """Backend that the workload exchanges by; None: the cluster's."""
+        """Communication backend of the workload; None: the cluster's."""
         ...
 
     def fill(self, asked: Asked[M, S]) -> Filled[M]:

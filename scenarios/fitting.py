@@ -1,4 +1,4 @@
-"""Settings with which a job fits, and the error of a job that does not."""
+"""Settings with which a job fits, and the error for a job that does not fit."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ class FittingSettings:
 
     Attributes:
         settings: ``KEY=VALUE`` each.
-        memory: memory of every rank with them.
-        note: a fact that is printed with it.
+        memory: memory of every rank with these settings.
+        note: fact that is printed with the settings.
     """
 
     settings: tuple[str, ...]
@@ -30,13 +30,13 @@ class FittingSettings:
 
 
 def refusal_with(name: str, memory: MemoryReport, why: str, found: Sequence[FittingSettings]) -> InfeasibleError:
-    """The error of a job that does not fit: the numbers of each tier, and remedies.
+    """The error for a job that does not fit: the numbers of each tier, and remedies.
 
     Args:
         name: name of the job.
-        memory: memory of the job, or of the nearest one to fitting.
+        memory: memory of the job, or of its variant that is nearest to fitting.
         why: reason of the failure.
-        found: remedies that were tried.
+        found: remedies with which the job fits.
     """
     advice = (f"  would fit: {remedy.in_words()}" for remedy in found)
     lines = [f"{name} does not fit: {why}", memory.in_words(), *advice]

@@ -28,7 +28,7 @@ def refuse_foreign_keys(document: Document, family: Family[Any, Any]) -> None:
                 own = keys_at(family.scenario, path[:-1])
                 raise document.error(
                     path,
-                    f"{path[-1]} is a key of {listed(kinds)} workloads, and this one is {family.kind}",
+                    f"{path[-1]} is a key of {listed(kinds)} workloads, and this workload is {family.kind}",
                     given=path[-1],
                     expected=f"one of {', '.join(own)}",
                     nearest=nearest_name(str(path[-1]), own),

@@ -69,7 +69,8 @@ def place(resolved: ResolvedScenario, machine: Machine, progress: Progress) -> t
     job: PlacedJob = family_of(resolved).place(resolved, machine, progress)
     memory = MemoryReport(job.workload.memory(), capacities_bytes(resolved.cluster, resolved.world_size))
     if not memory.fits:
-        raise InfeasibleError(f"{resolved.name} does not fit: a rank holds more than it may\n{memory.in_words()}")
+        why = "a rank needs more memory than it has"
+        raise InfeasibleError(f"{resolved.name} does not fit: {why}\n{memory.in_words()}")
     return job, memory
 
 

@@ -25,7 +25,7 @@ class Probe:
     many iterations as the run, with the same random draws, and its time is taken over the same iterations.
 
     Attributes:
-        lowerer: has lowered the run's task graph.
+        lowerer: lowerer of the task graph of the run.
         variation: jitter of the run and of re-runs.
         iterations: number of iterations of the run that re-runs are compared with.
         counted: number of last iterations that are averaged if iterations vary.

@@ -74,7 +74,7 @@ def resolve(document: Document) -> ResolvedScenario:
     filled = family.fill(Asked(document, scenario, model, framework, world_size, cluster))
     if scenario.site_order == SEARCH and filled.site_order is None:
         expected = f"an order of {', '.join(cluster.site_names)}"
-        message = "nothing is searched: the job has no pipeline"
+        message = "site_order: search needs a pipeline, and the job has none"
         raise document.error(SITE_ORDER, message, given=SEARCH, expected=expected)
     check_batch(document, scenario, filled.global_batch_size, world_size, family.unit)
     ranks = cluster.node.ranks
@@ -157,7 +157,7 @@ def _size_notes(file: Document, document: Document, resolved: ResolvedScenario) 
 def _world_size(document: Document, scenario: Scenario, cluster: Cluster) -> int:
     gpus = cluster.node.ranks
     if scenario.nodes is not None and scenario.world_size is not None:
-        raise document.error(("world_size",), "stands beside nodes", expected="one of nodes and world_size")
+        raise document.error(("world_size",), "given together with nodes", expected="one of nodes and world_size")
     if scenario.nodes is not None:
         if scenario.nodes * gpus > MAX_RANKS:
             raise document.error(

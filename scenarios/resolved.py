@@ -63,7 +63,7 @@ class ResolvedScenario(Generic[M_co, S_co]):
 
     @property
     def site_order(self) -> tuple[str, ...] | None:
-        """Order in which the sites are filled; None: the cluster's."""
+        """Order in which ranks fill the sites; None: the cluster's."""
         order = self.scenario.site_order
         return None if isinstance(order, str) else order
 

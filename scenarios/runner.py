@@ -104,14 +104,14 @@ def simulation_of(resolved: ResolvedScenario, progress: Progress) -> Simulation:
 
 
 class GivenUpError(Exception):
-    """Iterations of a run take longer than they may."""
+    """Iterations of a run take longer than the limit."""
 
 
 def simulation_of_prepared(prepared: Prepared, progress: Progress, at_most_s: float = inf) -> Simulation:
     """Run a prepared job.
 
     Args:
-        at_most_s: as in `scenarios.engine_run.iteration_s`.
+        at_most_s: see `scenarios.engine_run.iteration_s`.
 
     Raises:
         InputError: the models refuse the scenario.

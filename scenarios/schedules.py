@@ -1,4 +1,4 @@
-"""Transformations that a scenario asks for: reading them, and the task graph after them."""
+"""Transformations of a scenario: their keys, and the transformed task graph."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ UNCHANGED_MEMORY = "memory is that of a job without recompute: this kind of work
 
 
 def read_steps(document: Document, given: Sequence[Mapping[str, Any]] | None) -> tuple[ScheduleStep, ...]:
-    """The transformations of a scenario, in order; a text in place of a mapping is its pattern of tasks.
+    """The transformations of a scenario, in order; a text in place of a mapping is the pattern of tasks.
 
     Raises:
-        InputError: an item has not one key, there is no such transformation, or its keys are wrong.
+        InputError: an item does not have exactly one key, no transformation has this name, or its keys are wrong.
     """
     return tuple(_step(document, (*TRANSFORM, number), item) for number, item in enumerate(given or ()))
 
@@ -46,7 +46,7 @@ def _step(document: Document, path: KeyPath, item: Mapping[str, Any]) -> Schedul
 
 
 def written(steps: Sequence[ScheduleStep]) -> tuple[dict[str, Any], ...] | None:
-    """Transformations as a scenario has them, with all defaults; None without any."""
+    """Transformations in the form of a scenario, with all defaults; None without transformations."""
     return (
         tuple({s.name: s.transformation.model_dump(mode="json", exclude_none=True) for s in [step]} for step in steps)
         or None
@@ -56,10 +56,10 @@ def written(steps: Sequence[ScheduleStep]) -> tuple[dict[str, Any], ...] | None:
 def transformed(
     resolved: ResolvedScenario, graph: TaskGraph, machine: Machine
 ) -> tuple[TaskGraph, tuple[Applied, ...]]:
-    """The task graph of a scenario after its transformations, and the changes of each.
+    """The task graph of a scenario after its transformations, and the changes of each transformation.
 
     Raises:
-        InputError: one cannot be applied to the graph; the error names its line.
+        InputError: a transformation cannot be applied to the graph; the error names its line.
     """
     given = resolved.scenario.transform
     if not given:
@@ -69,13 +69,13 @@ def transformed(
 
 
 def tasks_again(applied_steps: Sequence[Applied]) -> frozenset[str]:
-    """Names of the tasks that run again just before they are needed, so that their results are not kept."""
+    """Names of the tasks that run again just before their results are needed, so the results are not kept."""
     changes = [each.changed for each in applied_steps if each.changed.apart]
     return frozenset(name for changed in changes for names in changed.again.values() for name in names)
 
 
 def schedule_notes(workload: Workload, applied_steps: Sequence[Applied]) -> Iterator[str]:
-    """Effects of transformations that results leave out."""
+    """Warnings on effects of transformations that results leave out."""
     yield from dict.fromkeys(note for each in applied_steps for note in each.changed.notes)
     if any(each.changed.again for each in applied_steps):
         note = workload.memory_note() if isinstance(workload, RepeatingWorkload) else UNCHANGED_MEMORY
@@ -108,6 +108,6 @@ def _steps_of(given: Sequence[Mapping[str, Any]]) -> list[ScheduleStep]:
 
 
 def groups_of(machine: Machine) -> Groups:
-    """Groups of ranks that a machine has: all, those of a node, and those that reach each other by NVLink."""
+    """Groups of ranks of a machine: all ranks, the ranks of a node, and the ranks joined by NVLink."""
     topology = machine.topology
     return {"world": np.zeros_like(topology.node_of), "node": topology.node_of, "domain": topology.domain_of}

@@ -1,7 +1,8 @@
-"""Best-first search: choices in the order of their least times, each simulated as a run, until none is better.
+"""Best-first search: choices in the order of their least times, each simulated, until no choice can be faster.
 
-A choice that fits into the memory of every rank is simulated; one that does not may come again with less memory. The
-search ends when the least time of the next one exceeds the best simulated time: no choice that is left can be faster.
+The search simulates a choice that fits into the memory of every rank. A choice that does not fit may come again with
+less memory. The search ends when the least time of the next choice exceeds the best simulated time: no remaining choice
+can be faster.
 """
 
 from __future__ import annotations
@@ -14,17 +15,17 @@ from typing import Generic, Protocol, TypeVar
 import numpy as np
 
 MOST_SIMULATED, LEAST_SIMULATED, SIMULATED_RANKS = 128, 32, 8192
-"""Choices that are simulated at most: so many ranks in all, within these bounds. One takes 50 ms on 8 ranks, and one
-to four seconds on 256 (``llama3_70b_3d_256`` on a 2.5 GHz core)."""
+"""Limit of simulated choices: a total number of ranks, within a smallest and a largest number of choices. A choice
+takes 50 ms on 8 ranks, and one to four seconds on 256 ranks (``llama3_70b_3d_256`` on a 2.5 GHz core)."""
 
 
 def most_simulated(world_size: int) -> int:
-    """Choices that are simulated at most."""
+    """Largest number of simulated choices."""
     return max(LEAST_SIMULATED, min(MOST_SIMULATED, SIMULATED_RANKS // world_size))
 
 
 class Looked(Protocol):
-    """A choice that was looked at."""
+    """A choice with its memory."""
 
     @property
     def fits(self) -> bool:
@@ -33,7 +34,7 @@ class Looked(Protocol):
 
     @property
     def iteration_time_s(self) -> float | None:
-        """Iteration time of a run; None: it is not simulated, or was given up."""
+        """Iteration time of a run, seconds; None: the choice was not simulated, or its run was stopped."""
         ...
 
 
@@ -50,15 +51,15 @@ class SearchSpace(Protocol[ChoiceT, LookedT_co]):
         ...
 
     def least_s(self, choice: ChoiceT) -> float:
-        """Seconds below which no iteration ends."""
+        """Lower bound of the iteration time, seconds."""
         ...
 
     def looked_at(self, choice: ChoiceT, *, own: bool = False) -> LookedT_co:
-        """A choice with its memory, not simulated; ``own``: it is the scenario's."""
+        """A choice with its memory, not simulated; ``own``: whether it is the scenario's choice."""
         ...
 
     def again(self, choice: ChoiceT) -> ChoiceT | None:
-        """The choice with less memory; None: there is none."""
+        """The choice with less memory; None: no such choice exists."""
         ...
 
 
@@ -67,12 +68,12 @@ class BestFirst(Generic[ChoiceT, LookedT]):
     """Search among the choices of a space, and its results.
 
     Attributes:
-        own: choice of the scenario, which is looked at first.
-        simulated: choices that were run.
-        refused: choices that do not fit, with the least memory that each can have, and those whose run is refused.
-        slower: number of choices that cannot be faster than the fastest one.
-        left: number of choices that could be, and were not simulated.
-        count: number of choices: of the space, the scenario's own, and `add`; the sum of the four above.
+        own: choice of the scenario; it comes first.
+        simulated: simulated choices.
+        refused: choices that do not fit even with their least memory, and choices whose runs are refused.
+        slower: number of choices that cannot be faster than the fastest choice.
+        left: number of choices that could be faster, and were not simulated.
+        count: number of all choices: the space, the scenario's own, and `add`; the sum of the four above.
     """
 
     space: SearchSpace[ChoiceT, LookedT]
@@ -91,15 +92,15 @@ class BestFirst(Generic[ChoiceT, LookedT]):
 
     @property
     def bounded(self) -> list[tuple[float, ChoiceT]]:
-        """Choices that were not looked at, with their least times, ascending."""
+        """Remaining choices with their least times, ascending."""
         return [(least_s, choice) for least_s, _, choice in sorted(self._queue, key=lambda entry: entry[:2])]
 
     def run(self, simulate: Callable[[LookedT], LookedT], *, most: int, further: bool) -> None:
         """Search.
 
         Args:
-            simulate: the choice with the results of a run, or with the reason why it cannot run.
-            most: choices that are simulated at most.
+            simulate: function that adds the results of a run, or the reason why it cannot run, to a choice.
+            most: largest number of simulated choices.
             further: whether to go on, up to ``most``, with choices that cannot be the fastest.
         """
         self._take(*self._start(), simulate)
@@ -109,18 +110,18 @@ class BestFirst(Generic[ChoiceT, LookedT]):
         self.left = len(self._queue) - self.slower
 
     def in_order(self) -> Iterator[LookedT]:
-        """Choices beside the scenario's own by their least times; one that does not fit comes again, see above."""
+        """Choices other than the scenario's own, by their least times; a choice that does not fit may come again."""
         self._start()
         while self._queue:
             yield self._next()[0]
 
     def add(self, choice: ChoiceT, simulate: Callable[[LookedT], LookedT]) -> None:
-        """Look at a further choice, and simulate it where it fits."""
+        """Add a further choice, and simulate it if it fits."""
         self.count += 1
         self._take(self.space.looked_at(choice), False, simulate)
 
     def _start(self) -> tuple[LookedT, bool]:
-        """Queue all choices but the scenario's own, which is looked at; and whether that one comes again."""
+        """Queue all other choices; returns the scenario's own choice, and whether it comes again."""
         space = self.space
         others = [choice for choice in space.choices() if choice != self.own]
         self._queue = [(space.least_s(choice), number, choice) for number, choice in enumerate(others)]
@@ -130,7 +131,7 @@ class BestFirst(Generic[ChoiceT, LookedT]):
         return found, self._comes_again(found, self.own, len(others))
 
     def _next(self) -> tuple[LookedT, bool]:
-        """Look at the choice with the shortest least time; and whether it comes again."""
+        """Take the choice with the shortest least time from the queue; returns it, and whether it comes again."""
         _, number, choice = heappop(self._queue)
         found = self.space.looked_at(choice)
         return found, self._comes_again(found, choice, number)
@@ -147,7 +148,7 @@ class BestFirst(Generic[ChoiceT, LookedT]):
         return True
 
     def _take(self, found: LookedT, again: bool, simulate: Callable[[LookedT], LookedT]) -> None:
-        """Simulate a choice, or note that it cannot run, or does not fit and does not come again."""
+        """Simulate a choice, or record it as refused if it cannot run, or does not fit and does not come again."""
         if found.fits:
             found = simulate(found)
             (self.simulated if found.fits else self.refused).append(found)

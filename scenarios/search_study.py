@@ -12,33 +12,33 @@ from scenarios.search import Looked
 from scenarios.summary import job_of
 
 
-class Found(Looked, Protocol):
+class FoundChoice(Looked, Protocol):
     """A choice that a search looked at; a dataclass."""
 
     __dataclass_fields__: ClassVar[dict[str, Any]]
 
     @property
     def settings(self) -> tuple[str, ...]:
-        """``KEY=VALUE`` each; with them the scenario has this choice."""
+        """``KEY=VALUE`` settings that give the scenario this choice."""
         ...
 
     @property
     def own(self) -> bool:
-        """Whether it is the scenario's."""
+        """Whether it is the scenario's own choice."""
         ...
 
     @property
     def memory_bytes(self) -> float:
-        """Device memory of the fullest rank."""
+        """Device memory of the fullest rank, bytes."""
         ...
 
     @property
     def exposed_comm(self) -> float | None:
-        """Share of the iteration in which ranks communicate and compute nothing; None: not simulated to the end."""
+        """Share of the iteration with communication and no computation; None: no complete run."""
         ...
 
 
-FoundT = TypeVar("FoundT", bound=Found)
+FoundT = TypeVar("FoundT", bound=FoundChoice)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,14 +46,14 @@ class SearchStudy(Generic[FoundT]):
     """The fastest of the choices that fit.
 
     Attributes:
-        resolved: the scenario with that choice.
+        resolved: the scenario with the fastest choice.
         unit: unit of throughput, a plural noun.
-        simulated: choices that were run, fastest first; those given up behind them.
+        simulated: simulated choices, fastest first, then stopped runs.
         refused: choices that do not fit or are impossible, the nearest to fitting first.
         capacity_bytes: usable device memory of a rank.
         count: number of all choices.
-        slower: number that were not run because none of them can be faster.
-        left: number that were not run because `most` were.
+        slower: number of choices that were not simulated because they cannot be faster.
+        left: number of choices that were not simulated because of the limit `most`.
         most: limit of simulations.
     """
 
@@ -78,11 +78,11 @@ class SearchStudy(Generic[FoundT]):
         return next((found for found in self.simulated if found.own), None)
 
     def rate(self, found: FoundT) -> float:
-        """Throughput of a GPU with a choice that was simulated, units/s."""
+        """Throughput of a GPU with a simulated choice, units/s."""
         return self.resolved.global_batch_size / (found.iteration_time_s or inf) / self.resolved.world_size
 
     def plan_file(self) -> Mapping[str, Any]:
-        """The scenario with the fastest choice, which `dlrmsim run` takes as it is."""
+        """The scenario with the fastest choice, as input of `dlrmsim run`."""
         return self.resolved.to_dict()
 
     def head(self, choices: str, refused: str) -> dict[str, Any]:
@@ -90,7 +90,7 @@ class SearchStudy(Generic[FoundT]):
 
         Args:
             choices: key of the number of choices.
-            refused: key of the number of those that do not fit.
+            refused: key of the number of choices that do not fit.
         """
         return {
             **job_of(self.resolved),

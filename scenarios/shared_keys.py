@@ -99,7 +99,7 @@ def check_batch(document: Document, scenario: Scenario, batch: int, world_size: 
     """
     passes = scenario.workload.gradient_accumulation
     sharing = scenario.workload.training_ranks(world_size)
-    ranks = f"{sharing} ranks" if sharing == world_size else f"{sharing} of {world_size} ranks that have {unit}"
+    ranks = f"{sharing} ranks" if sharing == world_size else f"{sharing} of {world_size} ranks that process {unit}"
     if batch < sharing:
         raise document.error(
             ("workload", "global_batch_size"),

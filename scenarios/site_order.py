@@ -13,10 +13,10 @@ SEARCH = "search"
 
 
 def check_site_order(document: Document, scenario: Scenario, cluster: Cluster, world_size: int) -> None:
-    """Refuse orders that are none of the cluster's sites, and jobs for which these have no room.
+    """Refuse orders that are no order of the cluster's sites, and jobs with more ranks than the sites have.
 
     Raises:
-        InputError: this one is.
+        InputError: the order or the job is refused.
     """
     names, order = cluster.site_names, scenario.site_order
     nodes, most = -(-world_size // cluster.node.ranks), cluster.max_nodes.value
@@ -24,7 +24,7 @@ def check_site_order(document: Document, scenario: Scenario, cluster: Cluster, w
         key, given = ("nodes", nodes) if scenario.nodes is not None else ("world_size", world_size)
         held = most if key == "nodes" else most * cluster.node.ranks
         raise document.error(
-            (key,), "some ranks are on no site", given=given, expected=f"at most {held}, on {len(names)} sites"
+            (key,), "the sites have too few ranks", given=given, expected=f"at most {held}, on {len(names)} sites"
         )
     if order is None:
         return
@@ -39,5 +39,5 @@ def check_site_order(document: Document, scenario: Scenario, cluster: Cluster, w
             raise document.error((*SITE_ORDER, place), "no such site", given=name, expected=known, nearest=near)
     missing = [name for name in names if name not in order]
     if missing or len(order) != len(names):
-        message = f"the order leaves out {', '.join(missing)}" if missing else "a site stands twice"
+        message = f"the order leaves out {', '.join(missing)}" if missing else "the order names a site twice"
         raise document.error(SITE_ORDER, message, given=", ".join(order), expected=f"each of {', '.join(names)} once")

@@ -2,7 +2,8 @@
 
 The knee is the size with the largest speedup times efficiency, which is throughput squared over devices (Eager,
 Zahorjan and Lazowska, "Speedup versus efficiency in parallel systems", IEEE Trans. Computers 38, 1989). At the knee
-1 % more devices add half a per cent of throughput. It has no parameter, and larger sizes that are worse do not move it.
+1 % more devices add half a per cent of throughput. The knee has no parameter, and larger sizes that are worse do not
+move it.
 """
 
 from __future__ import annotations
@@ -28,10 +29,10 @@ class SizeResult:
 
     Attributes:
         size: the swept value: nodes or ranks.
-        throughput_per_s: in the unit of the headline.
-        value: the objective: throughput of a rank, price of a million units (USD), or seconds.
-        value_low: the value at the less favourable end of the throughput's interval; None without an interval.
-        value_high: the value at the more favourable end.
+        throughput_per_s: throughput in the unit of the headline.
+        value: objective: throughput of a rank, price of a million units (USD), or time to the target (seconds).
+        value_low: objective at the less favourable end of the throughput's interval; None without an interval.
+        value_high: objective at the more favourable end; None without an interval.
     """
 
     size: int
@@ -53,11 +54,11 @@ class SizeGap:
 
 @dataclass(frozen=True, slots=True)
 class NeighbourSize:
-    """A size beside the best one.
+    """A neighbour of the best size.
 
     Attributes:
-        behind: distance of its value to the best one, as a fraction of that.
-        equal: whether it is as good as the best within the best's interval.
+        behind: distance of its value to the best value, as a fraction of the best value.
+        equal: whether its value is inside the interval of the best value.
     """
 
     size: int
@@ -72,7 +73,7 @@ class SizeAdvice:
     Attributes:
         axis: the swept key, ``nodes`` or ``world_size``.
         unit: unit of throughput, a plural noun.
-        target: amount to train, in that unit; None: not asked for.
+        target: amount to train, in the same unit; None: not asked for.
         results: sizes that ran, ascending.
     """
 
@@ -88,12 +89,12 @@ class SizeAdvice:
 
     @property
     def best(self) -> SizeResult:
-        """The best size by the objective; of equal values the smallest size."""
+        """The best size by the objective; the smallest of equal sizes."""
         return min(self.results, key=lambda found: (self._badness(found.value), found.size))
 
     @property
     def knee(self) -> SizeResult:
-        """The size with the largest speedup times efficiency; of equal ones the smallest."""
+        """The size with the largest speedup times efficiency; the smallest of equal sizes."""
         return max(self.results, key=lambda found: (found.throughput_per_s**2 / found.world_size, -found.size))
 
     @property
@@ -109,16 +110,16 @@ class SizeAdvice:
         return tuple(NeighbourSize(found.size, self.behind(found), self.within(found)) for found in beside)
 
     def behind(self, found: SizeResult) -> float:
-        """Distance of a size's value to the best one, as a fraction of that."""
+        """Distance of a size's value to the best value, as a fraction of the best value."""
         return abs(found.value / self.best.value - 1)
 
     def within(self, found: SizeResult) -> bool:
-        """Whether a size is as good as the best within the best's interval."""
+        """Whether a size's value is inside the interval of the best value."""
         least = self.best.value_low
         return least is not None and self._badness(found.value) <= self._badness(least)
 
     def _badness(self, value: float) -> float:
-        """The value so that less is better."""
+        """The value with a sign for which less is better."""
         return -value if self.objective == "throughput_per_gpu" else value
 
     def to_dict(self) -> dict[str, Any]:
@@ -144,7 +145,7 @@ def check_objective(plan: SweepPlan, objective: str, target: float | None) -> Ob
     """The objective, checked before anything runs.
 
     Raises:
-        InputError: it is none, lacks its price or target, has a target without effect, or more than sizes are swept.
+        InputError: no such objective, a missing price or target, a target without effect, or an axis other than sizes.
     """
     known = next((name for name in OBJECTIVES if name == objective), None)
     if known is None:
@@ -157,7 +158,7 @@ def check_objective(plan: SweepPlan, objective: str, target: float | None) -> Ob
         given = ", ".join(axis.key for axis in plan.grid.axes)
         expected = "one list of sizes, e.g. nodes=1,2,4,...,64"
         raise InputError(
-            "advice on the number of devices needs sizes alone", file="--over", given=given, expected=expected
+            "advice on the number of devices needs sizes only", file="--over", given=given, expected=expected
         )
     if known == "cost" and plan.base.scenario.cost is None:
         raise plan.base.document.error(
@@ -170,7 +171,7 @@ def check_objective(plan: SweepPlan, objective: str, target: float | None) -> Ob
 
 
 def _check_target(objective: Objective, target: float | None, unit: str) -> None:
-    """Raise `InputError` unless a target is given where it counts, and there alone."""
+    """Raise `InputError` if a needed target is missing, or if a target has no effect."""
     expected = f"an amount of {unit} above 0, e.g. --target 4e9"
     if objective == "time_to_target" and target is None:
         raise InputError("the objective time_to_target needs the amount to train", file="--target", expected=expected)
@@ -186,7 +187,7 @@ def size_advice(plan: SweepPlan, rows: Sequence[Row], objective: Objective, targ
     """Advice from the rows of a sweep over sizes.
 
     Raises:
-        InfeasibleError: no size ran; with the reason of the largest.
+        InfeasibleError: no size runs; with the reason of the largest size.
     """
     across, unit = plan.grid.across, family_of(plan.base).unit
     sized = [(int(across.values[point.place]), row) for point, row in zip(plan.points, rows, strict=True)]

@@ -1,8 +1,8 @@
 """Search for the fastest strategies of a job's layers: MAD-Max's space, simulated (arXiv 2310.02784).
 
-A family has a space: the strategies of each class of layers, one within a node and one between nodes
-(`workloads.graph.levels`), and choices beside them. The search is `scenarios.search.BestFirst`. A run that takes longer
-than the best one is given up, unless all are compared.
+A family defines a space: the strategies of each class of layers, one within a node and one between nodes
+(`workloads.graph.levels`), and other choices. The search is `scenarios.search.BestFirst`. It stops a run that takes
+longer than the best run, unless all strategies are compared.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from scenarios.search_study import SearchStudy
 
 STRATEGIES = "strategies"
 SEARCHES = (STRATEGIES,)
-"""Searches that ``dlrmsim plan`` has beside its own."""
+"""Names of the searches of ``dlrmsim plan --search``."""
 
 BOUNDED_ROWS = 1000
-"""Largest number of choices that are listed without a run in ``statistics.json``; those with the least times."""
+"""Largest number of choices without a run in ``statistics.json``; the choices with the shortest least times."""
 
 
 def require_search(name: str) -> None:
@@ -50,20 +50,20 @@ def require_search(name: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class StrategyFound:
-    """Strategies that were looked at.
+    """Strategies with their results.
 
     Attributes:
-        strategies: strategy of each class of layers, and choices beside them, by the columns of a table.
-        settings: ``KEY=VALUE`` each; with them the scenario has these strategies.
-        memory_bytes: device memory of the fullest rank.
-        excess_bytes: memory that it lacks in its fullest tier; at most 0: it fits.
+        strategies: strategy of each class of layers and other choices, by column of a table.
+        settings: ``KEY=VALUE`` settings that give the scenario these strategies.
+        memory_bytes: device memory of the fullest rank, bytes.
+        excess_bytes: missing memory of the fullest tier of any rank; at most 0: the strategies fit.
         items_bytes: device memory of the fullest rank by item.
-        least_time_s: time below which no iteration ends.
-        iteration_time_s: iteration time of a run; None: it does not fit, or is not simulated to the end.
-        exposed_comm: share of the iteration in which ranks communicate and compute nothing; likewise.
-        slower_than_s: iteration time at which its run was given up.
+        least_time_s: lower bound of the iteration time.
+        iteration_time_s: iteration time of a run; None: no complete run.
+        exposed_comm: share of the iteration with communication and no computation; None: no complete run.
+        slower_than_s: iteration time at which the run was stopped; None: it was not stopped.
         why: reason of a refusal other than memory.
-        own: whether they are the scenario's.
+        own: whether these are the scenario's own strategies.
     """
 
     strategies: Mapping[str, str]
@@ -80,12 +80,12 @@ class StrategyFound:
 
     @property
     def fits(self) -> bool:
-        """Whether it can run, and every rank has room."""
+        """Whether the job can run and fits into the memory of every rank."""
         return not self.why and self.excess_bytes <= 0.0
 
     @property
     def refusal(self) -> str:
-        """Reason why it cannot run."""
+        """Reason why the job cannot run."""
         if self.why or self.fits:
             return self.why
         lacking = format_quantity(self.excess_bytes, "bytes")
@@ -93,7 +93,7 @@ class StrategyFound:
         return f"{lacking} too much; most of the fullest GPU is {name}, {format_quantity(held, 'bytes')}"
 
     def in_words(self) -> str:
-        """Strategies by class."""
+        """Strategies by class of layers, in one line."""
         return ", ".join(f"{name} {words}" for name, words in self.strategies.items())
 
 
@@ -110,11 +110,11 @@ def results_of(prepared: Prepared, at_most_s: float) -> dict[str, Any]:
 
 
 class StrategySpace(SearchSpace[ChoiceT, StrategyFound], Protocol[ChoiceT]):
-    """Strategies of a job, as its family has them."""
+    """Space of strategies of a job, defined by its family."""
 
     @property
     def own(self) -> ChoiceT:
-        """The scenario's own."""
+        """The scenario's own choice."""
         ...
 
     @property
@@ -132,7 +132,7 @@ class StrategySpace(SearchSpace[ChoiceT, StrategyFound], Protocol[ChoiceT]):
         ...
 
     def results(self, found: StrategyFound, at_most_s: float) -> dict[str, Any]:
-        """Attributes of `StrategyFound` that a run has, as JSON; the run is given up when iterations take longer."""
+        """Attributes of `StrategyFound` from a run, as JSON; the run stops if iterations take longer than a limit."""
         ...
 
     def scenario(self, found: StrategyFound) -> ResolvedScenario[Any, Any]:
@@ -145,13 +145,13 @@ class StrategyStudy(SearchStudy[StrategyFound]):
     """The fastest strategies that fit.
 
     Attributes:
-        bounded: strategies that were not run, and the time below which no iteration of theirs ends.
+        bounded: lower bound of the iteration time, seconds, of each strategy that was not simulated, and the strategy.
     """
 
     bounded: tuple[tuple[float, Mapping[str, str]], ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything but the scenario itself as JSON."""
+        """The results as JSON, without the scenario."""
         return {
             **self.head("strategies", "refused"),
             "compared": [self._row(found) for found in self.simulated],
@@ -168,8 +168,8 @@ class StrategySearch(Generic[ChoiceT]):
     """Runs the search of a space.
 
     Attributes:
-        compare: whether to go on with strategies that cannot be the fastest, each to its end, up to the limit.
-        keep: keeps the results of each simulation.
+        compare: whether to simulate strategies that cannot be the fastest, too, each to the end, up to the limit.
+        keep: storage of the results of each simulation.
     """
 
     resolved: ResolvedScenario[Any, Any]
@@ -183,8 +183,8 @@ class StrategySearch(Generic[ChoiceT]):
         """Find the fastest strategies.
 
         Raises:
-            InputError: a change of the task graph applies to none that fits.
-            InfeasibleError: none fit; with the numbers of those that lack least.
+            InputError: a change of the task graph applies to no strategies that fit.
+            InfeasibleError: no strategies fit; with the numbers of the strategies that are nearest to fitting.
         """
         self.progress.stage("ordering the strategies")
         most, space = most_simulated(self.resolved.world_size), self.space

@@ -18,7 +18,7 @@ from workloads.family import Headline
 SECONDS_PER_HOUR = 3600.0
 
 SERVING_KEY = "serving"
-"""Section of summaries of jobs that answer requests."""
+"""Name of the section of summaries for jobs that answer requests."""
 
 DEFAULT_UNIT = "samples"
 """Unit of summaries that name none."""
@@ -61,7 +61,7 @@ def summary_of(
 
 
 def _timed_sections(prepared: Prepared, interval: Interval | None) -> Mapping[str, Any]:
-    """Sections that follow from times; none of most families."""
+    """Sections that follow from times; most families have none."""
     if not isinstance(prepared.job, TimedJob):
         return {}
     ends = (1.0, 1.0) if interval is None else (interval.p10_s / interval.time_s, interval.p90_s / interval.time_s)

@@ -92,7 +92,7 @@ def row_of(resolved: ResolvedScenario, status: str, summary: dict[str, Any] | No
 
 
 def latency_columns(summary: Mapping[str, Any]) -> dict[str, float]:
-    """Latency of requests, by column; none of jobs that answer no requests."""
+    """Latency of requests, by column; empty for jobs that answer no requests."""
     found = summary.get(SERVING_KEY)
     return {} if found is None else {f"latency_{name}": value for name, value in found["latency"].items()}
 

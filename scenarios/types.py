@@ -181,8 +181,8 @@ class Scenario(Strict):
     placement: Placement = Field("block", description="which ranks share a node")
     site_order: Literal["search"] | tuple[str, ...] | None = Field(
         None,
-        description="order in which ranks fill the cluster's sites, names of all of them; search: the one in which "
-        "messages between pipeline stages take least (default: the cluster's)",
+        description="order in which ranks fill the cluster's sites: a list of all names; search: the order with the "
+        "shortest time of messages between pipeline stages (default: the cluster's order)",
     )
     workload: Section = Field(description=WORKLOAD)
     precision: Precision = Field(default_factory=Precision, description=PRECISION)

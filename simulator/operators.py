@@ -273,8 +273,8 @@ class Elementwise:
     single elements; ``bucketize`` indices sorted by owner; ``recat`` bags (written) and indices (read) that have come
     from several sources.
 
-    ``next_read_bytes``: bytes of its result that the next kernel reads; ``next_only_bytes``: that no other kernel
-    reads. One kernel for both moves neither; 0 where a family does not say.
+    ``next_read_bytes``: bytes of its result that the next kernel reads; ``next_only_bytes``: bytes of its result that
+    only the next kernel reads. A fused kernel moves neither; 0 if unknown.
     """
 
     read_bytes: Amount
@@ -287,7 +287,7 @@ class Elementwise:
 
 
 def scaled(work: Elementwise, factor: float) -> Elementwise:
-    """An element-wise kernel that moves so many times the bytes."""
+    """An element-wise kernel with a multiple of the bytes."""
     names = ("read_bytes", "write_bytes", "next_read_bytes", "next_only_bytes")
     return replace(work, **{name: factor * getattr(work, name) for name in names})
 

@@ -1,4 +1,4 @@
-"""``dlrmsim advise``: print settings that help a job, its best number of devices, or that of arriving jobs."""
+"""``dlrmsim advise``: print settings that help a job, its best number of devices, or the nodes of arriving jobs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def advise(
         str,
         typer.Argument(
             metavar="SCENARIO|JOBS",
-            help="A shipped scenario or a YAML file; with --arrivals one of jobs (see `list jobs`).",
+            help="A shipped scenario or a YAML file; with --arrivals a file of jobs (see `list jobs`).",
         ),
     ],
     *,
@@ -35,14 +35,14 @@ def advise(
         str | None, typer.Option("--objective", help="throughput_per_gpu (default), cost or time_to_target.")
     ] = None,
     target: Annotated[
-        float | None, typer.Option("--target", help="Amount to train, e.g. 4e9 samples: for time_to_target.")
+        float | None, typer.Option("--target", help="Amount to train, e.g. 4e9 samples; only for time_to_target.")
     ] = None,
     scaling: Annotated[
         ScalingChoice | None,
         typer.Option("--scaling", help="weak (default) keeps the local batch, strong the global one."),
     ] = None,
     arrivals: Annotated[
-        bool, typer.Option("--arrivals", help="Simulate a cluster where jobs arrive, and choose their nodes.")
+        bool, typer.Option("--arrivals", help="Simulate a cluster where jobs arrive, and choose nodes for each job.")
     ] = False,
     settings: Settings = None,
     workers: Workers = None,
@@ -50,13 +50,13 @@ def advise(
     fresh: Fresh = False,
     as_json: AsJson = False,
 ) -> None:
-    """Try settings that may make a job faster, or make it fit; or choose its number of devices.
+    """Try settings that may make a job faster or make it fit, or choose its number of devices.
 
     dlrmsim advise pacml_vgg16 --over nodes=1,2,4,...,64 --scaling strong
 
     dlrmsim advise pacml_five_networks --arrivals
 
-    Exit code 3: the job does not fit, and nothing that was tried helps; or a queue grows without bound.
+    Exit code 3: the job does not fit and no tried setting helps, or a queue grows without bound.
     """
     import dlrmsim
     from dlrmsim.cli.printing import print_json, text_console
@@ -94,7 +94,7 @@ def advise(
 
 
 def _print_sizes(console: Console, found: SizeAdvice) -> None:
-    """The sizes that ran, and the others with their reason."""
+    """Print the sizes that ran, and the sizes without a result with their reasons."""
     from reports.size_words import size_gaps, size_table
 
     console.print(size_table(found))
@@ -103,7 +103,7 @@ def _print_sizes(console: Console, found: SizeAdvice) -> None:
 
 
 def _print_arrivals(console: Console, found: ArrivalAdvice) -> None:
-    """Times of the jobs, the choices, and warnings."""
+    """Print the times of the jobs, the choices of nodes, and warnings."""
     from reports.arrival_words import arrival_warnings, choices_table, kinds_table
 
     console.print(kinds_table(found), choices_table(found), sep="\n")
@@ -112,7 +112,7 @@ def _print_arrivals(console: Console, found: ArrivalAdvice) -> None:
 
 
 def _print_tried(console: Console, found: Advice) -> None:
-    """Settings that were tried, or with which the job fits."""
+    """Print the tried settings, or the settings with which the job fits."""
     if found.bound is None or found.levers is None:
         console.print(found.refusal, markup=False, highlight=False)
         console.print(_remedies(found))

@@ -200,7 +200,7 @@ def _memory_rows(found: Mapping[str, Any]) -> Iterator[Row]:
 
 
 def _share_of_batch(estimate: Mapping[str, Any]) -> str:
-    """Part of the batch that a rank has, or a group of ranks that share samples (stages of a pipeline)."""
+    """Part of the batch of one rank, or of one group of ranks that share samples (stages of a pipeline)."""
     training, batch, local = _training(estimate), estimate["global_batch_size"], estimate["local_batch_size"]
     ranks, name = training["ranks"], training["name"]
     if local * ranks - batch >= ranks:

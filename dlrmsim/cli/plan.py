@@ -18,7 +18,7 @@ def plan(
     ] = None,
     search: Annotated[
         str | None,
-        typer.Option("--search", metavar="NAME", help="strategies: of layers within a node and between nodes."),
+        typer.Option("--search", metavar="NAME", help="strategies: the fastest strategies of layers by level."),
     ] = None,
     settings: Settings = None,
     compare: Annotated[

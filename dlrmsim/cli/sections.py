@@ -13,7 +13,7 @@ Row: TypeAlias = tuple[str, str, str]
 """Label, value and remark."""
 
 WAYS = {"d2h": "to the host", "h2d": "back"}
-"""Directions of copies, in words."""
+"""Names of the directions of copies."""
 
 
 def table_rows(found: Mapping[str, Any]) -> Iterator[Row]:
@@ -32,7 +32,7 @@ def exchange_rows(found: Mapping[str, Any]) -> Iterator[Row]:
 
 
 def block_rows(found: Mapping[str, Any]) -> Iterator[Row]:
-    """Blocks of layers that may leave device memory, and the bytes that they copy."""
+    """Number of blocks by decision, and the bytes that the blocks copy."""
     of = found.get("out_of_core")
     if of is not None:
         decisions = ", ".join(f"{count} {name}" for name, count in of["decisions"].items() if count)
@@ -64,7 +64,7 @@ def server_rows(found: Mapping[str, Any]) -> Iterator[Row]:
 
 
 def latency_rows(found: Mapping[str, Any]) -> Iterator[Row]:
-    """Latency of requests, and the load of the servers that answer them."""
+    """Latency of requests, and load of the servers."""
     serving = found.get("serving")
     if serving is None:
         return

@@ -1,4 +1,4 @@
-"""``advise``: settings that help a job, the number of devices to give it, and the nodes of jobs that arrive."""
+"""``advise``: settings that help a job, the best number of devices of a job, and the best nodes of arriving jobs."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ SIZES_PAGE, ARRIVALS_PAGE, ADVICE_FILE = "sizes.html", "arrivals.html", "advice.
 
 @dataclass(frozen=True, slots=True)
 class AdviseResult:
-    """Advice, of one of three kinds.
+    """Advice of one of three kinds.
 
     Attributes:
-        tried: settings of a scenario; None: not asked for.
-        sizes: the number of its devices; None: not asked for.
-        arrivals: the nodes of arriving jobs; None: not asked for.
+        tried: advice on settings of a scenario; None: not asked for.
+        sizes: advice on the number of devices; None: not asked for.
+        arrivals: advice on the nodes of arriving jobs; None: not asked for.
         folder: output folder; None: nothing is written.
-        taken_over: number of sizes that an interrupted run had simulated.
+        taken_over: number of sizes with results from an interrupted run.
     """
 
     tried: Advice | None = None
@@ -60,7 +60,7 @@ class AdviseResult:
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        """The advice on sizes or arriving jobs in words; none on settings."""
+        """The advice on sizes or arriving jobs in sentences; empty for settings."""
         if self.sizes is not None:
             return size_sentences(self.sizes)
         return () if self.arrivals is None else arrival_sentences(self.arrivals)
@@ -90,19 +90,19 @@ def advise(
     """Try settings of a scenario; with ``over`` simulate sizes; with ``arrivals`` a cluster where jobs arrive.
 
     Args:
-        what: a scenario; with ``arrivals`` a file of arriving jobs, by name or path.
+        what: scenario; with ``arrivals`` a file of arriving jobs, by name or path.
         over: sizes, such as ``nodes=1,2,4,...,64``.
         objective: ``throughput_per_gpu`` (default), ``cost`` or ``time_to_target``.
         target: amount to train, in the unit of the scenario's throughput.
-        scaling: as of `dlrmsim.sweep`.
+        scaling: see `dlrmsim.sweep`.
         settings: ``KEY=VALUE`` each, for keys of the scenario or of the file of jobs.
         workers: processes that simulate sizes; default one per core.
         out: folder for ``sizes.html`` or ``arrivals.html``, and ``advice.json``; None: nothing is written.
-        fresh: whether to simulate sizes again that an interrupted run had simulated.
+        fresh: whether to ignore results of an interrupted run.
 
     Raises:
-        InputError: something of the input is wrong, or has no effect.
-        InfeasibleError: the job does not fit and no remedy was found, or at no size, or a queue grows without bound.
+        InputError: an input is wrong or has no effect.
+        InfeasibleError: the job does not fit and no remedy was found, no size fits, or a queue grows without bound.
     """
     if over is None:
         _without_effect("without --over", {"--objective": objective, "--target": target, "--scaling": scaling})
@@ -156,7 +156,7 @@ class _Asked:
 def _sizes(
     asked: _Asked, workers: int | None, out: str | Path | None, progress: Progress | None, *, fresh: bool
 ) -> AdviseResult:
-    """Simulate sizes, and write the page where it is asked for."""
+    """Simulate sizes, and write the page if an output folder is given."""
     folder = None if out is None else replaceable(out)
     plan = plan_sweep(asked.what, asked.over, asked.scaling, asked.settings)
     objective = check_objective(plan, asked.objective or OBJECTIVES[0], asked.target)
@@ -183,7 +183,7 @@ def _name_of(what: Job, option: str) -> str | Path:
     """The name or path.
 
     Raises:
-        InputError: it is a resolved scenario, which other sizes cannot be made of.
+        InputError: the input is a resolved scenario, which has only its own size.
     """
     if isinstance(what, ResolvedScenario):
         raise InputError("needs a name or path", file=option, given=what.name, expected="no resolved scenario")
@@ -191,7 +191,7 @@ def _name_of(what: Job, option: str) -> str | Path:
 
 
 def _without_effect(mode: str, options: Mapping[str, object]) -> None:
-    """Raise `InputError` for an option that is given and has no effect in a mode."""
+    """Raise `InputError` for a given option without effect in a mode."""
     for name, value in options.items():
         if value is not None:
             given = None if isinstance(value, bool) else value

@@ -20,8 +20,7 @@ class CompareResult:
     """Two runs or traces.
 
     Attributes:
-        differences: iteration, its parts, latencies of requests, then collectives and kernels, the largest change
-            first.
+        differences: iteration, its parts, latencies of requests, then collectives and kernels by descending change.
     """
 
     differences: tuple[Difference, ...]

@@ -59,15 +59,15 @@ def plan(
     Args:
         planner: takes the place of the scenario's planner or plan.
         search: ``strategies``: the fastest strategies of the layers within a node and between nodes; None: the fastest
-            plan of the strategies that the scenario has.
+            plan under the scenario's own strategies.
         compare: whether to compare more plans (those of all planners) and take the fastest.
         settings: ``KEY=VALUE`` each.
         out: folder for ``plan.json``, ``statistics.json`` and ``plan.html``; None: nothing is written.
         fresh: whether to run planners again whose result an interrupted run had found.
 
     Raises:
-        InputError: the scenario has no plan or no strategies, or it, a name or the plan is wrong, or the folder holds
-            something else.
+        InputError: the scenario has no plan or no strategies, the scenario, a name or the plan is wrong, or the folder
+            holds something else.
         InfeasibleError: the job does not fit; with the numbers of each tier.
     """
     if search is not None:
@@ -94,7 +94,7 @@ def _planning(resolved: ResolvedScenario) -> Planning:
     """Plans of the scenario's kind of workload.
 
     Raises:
-        InputError: it has none.
+        InputError: the kind has no plans.
     """
     planning = family_of(resolved).planning
     if planning is None:
@@ -112,7 +112,7 @@ def _strategies(resolved: ResolvedScenario, planning: Planning) -> Callable[...,
     """The search for strategies of the scenario's kind of workload.
 
     Raises:
-        InputError: it has none.
+        InputError: the kind has no such search.
     """
     if isinstance(planning, StrategyPlanning):
         return planning.strategies

@@ -141,7 +141,7 @@
       layout: { ...made.layout, showlegend: several || !study.over } });
   }
 
-  /** Dotted vertical lines with words at the marked places; the words of one do not cover those of the next. */
+  /** Dotted vertical lines with words at the marked places; labels of neighbouring lines do not overlap. */
   function marked({ traces, layout }) {
     const shapes = study.marks.map((mark) => ({ type: "line", xref: "x", yref: "paper", x0: at(mark), x1: at(mark), y0: 0, y1: 1, layer: "below",
       line: { width: 1.5, dash: "dot", color: theme.color("ink-soft") } }));

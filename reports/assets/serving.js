@@ -6,7 +6,7 @@ dlrmsim.serving = (() => {
   const legend = () => ({ orientation: "h", x: 0, y: 1.02, yanchor: "bottom", traceorder: "normal",
     font: { size: 12.5, color: theme.color("ink-soft") } });
 
-  /** Latency percentiles; the rate of the run and the capacity are lines. */
+  /** Latency percentiles over the rate; vertical lines mark the rate of the run and the capacity. */
   function loadChart(serving) {
     const colors = ["compute", "exposed-copy", "exposed-comm", "bad"];
     const traces = serving.latency.map(({ name, ms }, i) => ({

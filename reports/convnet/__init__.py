@@ -1,1 +1,1 @@
-"""Pages and tables that only convolutional networks have: plans of their blocks."""
+"""Pages and tables of convolutional networks only: plans of blocks."""

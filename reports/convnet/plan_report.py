@@ -1,4 +1,4 @@
-"""The page of a plan for blocks: device memory over the iteration, plans beside each other, the blocks."""
+"""The page of a plan for blocks: device memory over the iteration, comparison of plans, the blocks."""
 
 from __future__ import annotations
 
@@ -55,9 +55,9 @@ def _tiles(study: ConvnetPlanStudy) -> tuple[str, ...]:
 
 
 def _sections(study: ConvnetPlanStudy) -> tuple[PageSection, ...]:
-    lede = "Device memory of the first GPU that blocks take in a run with the plan; the line is their room."
+    lede = "Device memory of blocks on the first GPU in a run with the plan; the line is the room for blocks."
     over_time, payload = "Memory over time", {"plan": _payload(study)}
-    one = "Plans with one decision for all blocks but the last, which stays, and the plan."
+    one = "The plan, and plans with one decision for all blocks except the last block, which stays."
     return (
         PageSection("memory", over_time, over_time, lede, chart_card("memory"), payload),
         PageSection("compared", "Plans", "Plans beside each other", one, _compared(study)),

@@ -1,4 +1,4 @@
-"""Tables on the terminal: plans for the blocks of a network beside each other, and the blocks of the best."""
+"""Tables on the terminal: comparison of plans for the blocks of a network, and the blocks of the best plan."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def plan_tables(study: ConvnetPlanStudy) -> list[TextTable | str]:
 
 
 def headline(study: ConvnetPlanStudy) -> str:
-    """Job, plan, and its time beside the others'."""
+    """Printed lines: job, plan, and its time compared with other plans."""
     return "\n  ".join((title(study), f"{finding(study)}.", f"{extent(study)}."))
 
 
@@ -32,7 +32,7 @@ def title(study: ConvnetPlanStudy) -> str:
 
 
 def finding(study: ConvnetPlanStudy) -> str:
-    """Decisions of the plan, its time, and the ratios to the other plans."""
+    """Decisions of the plan, its time, and the times of the other plans over it."""
     best = study.best
     time_s = best.iteration_time_s or 0.0
     counts = ", ".join(
@@ -49,7 +49,7 @@ def finding(study: ConvnetPlanStudy) -> str:
 
 
 def extent(study: ConvnetPlanStudy) -> str:
-    """Plans that were looked at."""
+    """Number of plans that the search estimated and simulated."""
     if not study.estimated:
         return "the plan is the scenario's own"
     return f"{study.estimated:,} plans estimated, {study.simulated} simulated"
@@ -61,7 +61,7 @@ def name_of(found: PlanCompared) -> str:
 
 
 def time_of(found: PlanCompared) -> str:
-    """Iteration time of a plan, or the memory that it lacks."""
+    """Iteration time of a plan, or its missing memory."""
     if found.iteration_time_s is None:
         return f"lacks {format_quantity(found.lacking_bytes, 'bytes')}"
     return seconds(found.iteration_time_s)
@@ -74,7 +74,7 @@ def rate_of(study: ConvnetPlanStudy, found: PlanCompared) -> float:
 
 def compared_table(study: ConvnetPlanStudy) -> TextTable:
     """A row for each plan."""
-    made = TextTable(title="plans with one decision for all blocks but the last, and the plan", caption="")
+    made = TextTable(title="plans with one decision for all blocks except the last, and the plan", caption="")
     made.words("plan").numbers("iteration", "images/s", "over the plan", "blocks in memory", "to the host", "copied")
     for found in study.compared:
         ran = found.iteration_time_s is not None
@@ -118,5 +118,5 @@ def rows_of(study: ConvnetPlanStudy) -> list[tuple[str, ...]]:
 
 
 def device_share(study: ConvnetPlanStudy) -> str:
-    """Memory that blocks take at most, as a share of their room."""
+    """Peak memory of blocks as a share of the room for blocks."""
     return percent(study.best.job.schedule.peak_bytes / study.best.job.room_bytes)

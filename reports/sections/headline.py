@@ -150,7 +150,7 @@ def _memory_tile(findings: RunFindings) -> tuple[str, ...]:
 
 
 def _exchange_tile(findings: RunFindings, share: float, over: str) -> tuple[str, ...]:
-    """Exposed communication; nothing of servers, which exchange nothing."""
+    """Tile of exposed communication; none for servers, which have no communication."""
     return () if findings.serving else (tile("Exposed communication", f"{100 * share:.3g}", "%", over),)
 
 

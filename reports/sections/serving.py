@@ -10,7 +10,7 @@ from reports.numbers import percent, rate_in_words, seconds
 from reports.serving_words import latency_span, load_words
 
 PERCENTILES = (("p50_s", "p50"), ("p90_s", "p90"), ("p99_s", "p99"), ("p999_s", "p99.9"))
-"""Percentiles of latency by key, and their names."""
+"""Names of the percentiles of latency, by key."""
 
 TIERS = (
     ("gpu_cache", "GPU cache"),
@@ -18,14 +18,14 @@ TIERS = (
     ("ssd", "SSDs"),
     ("repeated", "repeated in the batch"),
 )
-"""Tiers of rows by key, and their names; the last one has further lookups of rows that the batch fetched."""
+"""Names of the tiers of rows, by key; the last tier has further lookups of rows that the batch fetched."""
 
 LOAD_HEAD = ("of the capacity", "requests/s", "mean", *(name for _, name in PERCENTILES), "busy", "batch", "waiting")
 SIZE_HEAD = ("samples", "time", "varies by")
 
 
 def serving_section(serving: Mapping[str, Any]) -> PageSection:
-    """Charts and tables of a run's ``serving`` block of ``summary.json``."""
+    """Charts and tables of the block ``serving`` of a run's ``summary.json``."""
     low, high = latency_span(serving, "p99_s")
     lede = (
         f"{load_words(serving)}. 99 in 100 requests are answered within {seconds(serving['latency']['p99_s'])} "
@@ -34,7 +34,7 @@ def serving_section(serving: Mapping[str, Any]) -> PageSection:
     if serving["load_left_out"]:
         loads = ", ".join(percent(load) for load in serving["load_left_out"])
         lede += f" Loads of {loads} are left out: their batches are too large for a short simulation."
-    charts = [("load", "Latency over load"), ("queue", f"Requests that wait, at {_rate(serving['requests_per_s'])}")]
+    charts = [("load", "Latency over load"), ("queue", f"Waiting requests, at {_rate(serving['requests_per_s'])}")]
     if _has_tiers(serving):
         charts.insert(1, ("tiers", "Lookups by the tier of their rows, over the size of a batch"))
     cards = "".join(

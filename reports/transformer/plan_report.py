@@ -24,7 +24,7 @@ from scenarios.transformer.plan_study import TransformerPlanStudy
 from scenarios.transformer.search import DivisionFound
 
 MOST_REFUSED = 500
-"""Largest number of divisions that do not fit in the table of the page; the nearest to fitting come first."""
+"""Largest number of rows in the page's table of divisions that do not fit; the nearest to fitting come first."""
 
 
 def render_plan(study: TransformerPlanStudy, version: str) -> str:

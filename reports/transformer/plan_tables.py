@@ -11,7 +11,7 @@ from scenarios.transformer.plan_study import TransformerPlanStudy
 from scenarios.transformer.search import DivisionFound
 
 MOST_REFUSED = 8
-"""Largest number of divisions that do not fit in the table; the nearest to fitting are printed."""
+"""Largest number of rows in the table of divisions that do not fit; the nearest to fitting are printed."""
 
 SIZES = ("tensor", "pipeline", "context", "data")
 HEAD = (*SIZES, "virtual", "micro-batches", "sharding", "recompute")
@@ -19,8 +19,8 @@ HEAD = (*SIZES, "virtual", "micro-batches", "sharding", "recompute")
 
 CAPTION = (
     "memory: of the fullest GPU; bubble: share in which a stage waits were stages equal and messages free, "
-    "(p - 1) / (v m + p - 1); exposed: share in which GPUs communicate and compute nothing, waits for other stages "
-    "included; times are those of runs"
+    "(p - 1) / (v m + p - 1); exposed: share of the iteration with communication and no computation, "
+    "waits for other stages included; times are times of runs"
 )
 
 
@@ -83,7 +83,7 @@ def sites_in_words(found: DivisionFound) -> str:
 
 
 def has_sites(study: TransformerPlanStudy) -> bool:
-    """Whether the cluster has sites, whose order is then a column."""
+    """Whether the cluster has sites; their order is then a column."""
     return any(found.site_order for found in study.simulated)
 
 
@@ -127,10 +127,10 @@ def simulated_table(study: TransformerPlanStudy) -> TextTable:
 
 
 def refused_table(study: TransformerPlanStudy) -> TextTable:
-    """A row for each division that does not fit, the nearest to fitting first."""
+    """Table with a row for each division that does not fit, the nearest to fitting first."""
     shown = study.refused[:MOST_REFUSED]
     of = f", {len(shown)} of {len(study.refused):,}" if len(shown) < len(study.refused) else ""
-    made = TextTable(title=f"divisions without room that might be faster{of}; the nearest to fitting")
+    made = TextTable(title=f"divisions that do not fit and might be faster{of}; the nearest to fitting")
     made.numbers(*HEAD[:6]).words(*HEAD[6:]).numbers("memory").words("why it does not fit")
     for found in shown:
         made.add_row(*cells(found), format_quantity(found.memory_bytes, "bytes"), excess_in_words(found))

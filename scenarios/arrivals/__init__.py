@@ -1,1 +1,1 @@
-"""Jobs that arrive at a cluster: files of scenarios with weights, times of jobs by size, and choices of sizes."""
+"""Jobs that arrive at a cluster: files of weighted scenarios, times of jobs by size, and choices of sizes."""

@@ -1,8 +1,8 @@
-"""Choices of the nodes of arriving jobs, and their blocking rates by closed form where no job waits.
+"""Choices of the nodes of arriving jobs, and their blocking rates by closed form for clusters without a queue.
 
-A choice fixes a size for each kind of job, or takes for each job the fewest nodes that meet its deadline. Jobs with a
-deadline that their size misses are turned away when they arrive; the others form Poisson streams of one size each, so
-that the formula of Kaufman and Roberts holds.
+A choice fixes a size for each kind of job, or takes for each job the fewest nodes that meet its deadline. A job whose
+size misses its deadline is turned away at its arrival. The other jobs form Poisson streams of one size each, so the
+formula of Kaufman and Roberts holds.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from scenarios.arrivals.times import TimedKind
 from simulator.queueing.closed_forms import kaufman_roberts
 
 MOST = "maximum parallelism"
-"""Name of the choice in which each job has the largest of its sizes."""
+"""Name of the choice with the largest size for each job."""
 LEAST = "fewest nodes"
-"""Name of the choice in which each job has the fewest nodes that meet its deadline."""
+"""Name of the choice with the fewest nodes that meet each job's deadline."""
 SEARCHED = "size for each kind"
 """Name of the choice that the search finds."""
 
 Sizes = tuple[int, ...]
 Rank = Callable[[Sizes], tuple[float, float]]
-"""Blocking rate and mean completion time of sizes; less is better, the first counts before the second."""
+"""Blocking rate and mean completion time of sizes; less is better, and the blocking rate counts first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class NodeChoice:
     """A choice of nodes.
 
     Attributes:
-        sizes: `[K]` nodes of each kind of job; None: the fewest that meet the deadline of each job.
+        sizes: `[K]` nodes of each kind of job; None: the fewest nodes that meet the deadline of each job.
     """
 
     name: str
@@ -45,7 +45,7 @@ class JobStream:
     Attributes:
         kind: place of the kind of job.
         share: fraction of the jobs of that kind.
-        nodes: their nodes; 0: none of their sizes meets the deadline.
+        nodes: nodes of each of these jobs; 0: no size meets the deadline.
     """
 
     kind: int
@@ -54,9 +54,9 @@ class JobStream:
 
 
 def fixed_choices(kinds: Sequence[TimedKind]) -> list[NodeChoice]:
-    """A common size for all, for each size of any kind; maximum parallelism last.
+    """Choices of one size for all kinds, for each size that any kind has; maximum parallelism is last.
 
-    A kind without that size has its next smaller one, or its smallest.
+    A kind without this size takes its next smaller size, or its smallest.
     """
     known = sorted({nodes for kind in kinds for nodes in kind.run_s})
     common = {tuple(_up_to(kind, nodes) for kind in kinds): nodes for nodes in reversed(known)}
@@ -70,12 +70,12 @@ def _common_name(nodes: int) -> str:
 
 
 def _up_to(kind: TimedKind, nodes: int) -> int:
-    """The largest size of a kind up to a number of nodes, else its smallest."""
+    """The largest size of a kind up to a number of nodes, or else its smallest size."""
     return max((size for size in kind.run_s if size <= nodes), default=kind.smallest)
 
 
 def searched_choice(kinds: Sequence[TimedKind], starts: Sequence[Sizes], rank: Rank) -> NodeChoice:
-    """A size for each kind: from each start the size of one kind at a time is improved until none improves any more."""
+    """A size for each kind: from each start, improve the size of one kind at a time until no change improves."""
     known: dict[Sizes, tuple[float, float]] = {}
 
     def ranked(sizes: Sizes) -> tuple[float, float]:
@@ -117,7 +117,7 @@ def streams_of(kinds: Sequence[TimedKind], jobs: JobsFile, sizes: Sizes | None) 
 
 
 def met_share(deadline: Deadline | None, ratio: float) -> float:
-    """Fraction of jobs whose deadline is met by a time, given as ratio to the time at the smallest size."""
+    """Fraction of jobs whose deadline a time meets; the time is a ratio to the time at the smallest size."""
     if deadline is None:
         return 1.0
     if deadline.high == deadline.low:
@@ -137,7 +137,7 @@ def rates_of(jobs: JobsFile) -> list[float]:
 
 
 def exact_blocking(kinds: Sequence[TimedKind], jobs: JobsFile, sizes: Sizes | None) -> tuple[float, float]:
-    """Blocking rate, and mean run time of jobs that start, where no job waits (Kaufman and Roberts)."""
+    """Blocking rate, and mean run time of started jobs, of a cluster without a queue (Kaufman and Roberts)."""
     rates, streams = rates_of(jobs), streams_of(kinds, jobs, sizes)
     held = [stream for stream in streams if stream.nodes]
     run_s = [kinds[stream.kind].run_s[stream.nodes] for stream in held]
@@ -150,7 +150,7 @@ def exact_blocking(kinds: Sequence[TimedKind], jobs: JobsFile, sizes: Sizes | No
 
 
 def offered(kinds: Sequence[TimedKind], jobs: JobsFile, sizes: Sizes | None) -> float:
-    """Utilisation if every job that its size does not turn away ran: offered node-seconds per node-second."""
+    """Offered load: node-seconds of all jobs that meet their deadlines, per node-second of the cluster."""
     rates = rates_of(jobs)
     held = (
         stream.share * rates[stream.kind] * stream.nodes * kinds[stream.kind].run_s[stream.nodes]
@@ -161,6 +161,6 @@ def offered(kinds: Sequence[TimedKind], jobs: JobsFile, sizes: Sizes | None) -> 
 
 
 def least_offered(kinds: Sequence[TimedKind], jobs: JobsFile) -> float:
-    """Least utilisation at which every job could run, deadlines aside: each at the size with the least node time."""
+    """Smallest offered load, without deadlines: each job at the size with the least node time."""
     cheapest = (min(nodes * time for nodes, time in kind.run_s.items()) for kind in kinds)
     return sum(rate * cost for rate, cost in zip(rates_of(jobs), cheapest, strict=True)) / jobs.nodes

@@ -17,16 +17,20 @@ from scenarios.changes import key_and_value
 from scenarios.types import Seed
 
 MAX_KINDS = 16
-"""Kinds of jobs of a file at most: the search for sizes tries them in turn."""
+"""Largest number of kinds of jobs in a file: the search for sizes tries the kinds in turn."""
 MAX_SIZES = 12
-"""Sizes of a kind at most, each a simulated run: 1, 2, 4, ... 2,048 nodes are 12."""
+"""Largest number of sizes of a kind, each a simulated run: 1, 2, 4, ... 2,048 nodes are 12."""
 
 
 class Deadline(Strict):
     """Longest acceptable completion times, as fractions of the time at the smallest size; uniform over the jobs."""
 
-    low: Annotated[float, Field(gt=0, le=100)] = Field(description="the least of them")
-    high: Annotated[float, Field(gt=0, le=100)] = Field(description="the largest of them")
+    low: Annotated[float, Field(gt=0, le=100)] = Field(
+        description="lower end of the range, as a fraction of the time at the smallest size",
+    )
+    high: Annotated[float, Field(gt=0, le=100)] = Field(
+        description="upper end of the range, as a fraction of the time at the smallest size",
+    )
 
     @model_validator(mode="after")
     def _in_order(self) -> Self:
@@ -36,19 +40,22 @@ class Deadline(Strict):
 
 
 class WaitingQueue(Strict):
-    """Jobs that find too few free nodes wait, first come, first served."""
+    """A queue, first come, first served, for jobs that find too few free nodes."""
 
     longest_wait: Annotated[float, Quantity("s", 1e-3)] | None = Field(
-        None, description="a job leaves after it; null: a job waits for as long as it takes"
+        None, description="time after which a waiting job leaves; null: a job waits without limit"
     )
 
 
 class ArrivingKind(Strict):
     """A kind of job."""
 
-    scenario: str = Field(description="name, or path from this file's folder")
+    scenario: str = Field(description="name, or path relative to this file's folder")
     set: dict[str, Any] = Field(default_factory=dict, description="dotted keys changed in the scenario")
-    weight: Annotated[float, Field(ge=1e-6, le=1e6)] = Field(1.0, description="how often it arrives beside the others")
+    weight: Annotated[float, Field(ge=1e-6, le=1e6)] = Field(
+        1.0,
+        description="relative frequency of the kind among all arrivals",
+    )
     amount: Annotated[float, Field(ge=1, le=1e18)] | None = Field(
         None, description="mean amount that a job trains, in the unit of its scenario's throughput, such as images"
     )
@@ -59,7 +66,10 @@ class ArrivingKind(Strict):
     nodes: Annotated[tuple[RankCount, ...], Field(min_length=1, max_length=MAX_SIZES)] = Field(
         description="sizes to choose from, ascending"
     )
-    deadline: Deadline | None = Field(None, description="longest acceptable completion times; null: any is")
+    deadline: Deadline | None = Field(
+        None,
+        description="longest acceptable completion times; null: any time is acceptable",
+    )
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -75,8 +85,8 @@ class JobsFile(Strict):
     """Jobs that arrive at a cluster."""
 
     schema_version: Literal[1] = Field(1, alias="schema", description="version of this format")
-    title: str = Field("", description="one line for people")
-    cluster: str = Field(description="a shipped cluster or a file; it takes the place of each scenario's own")
+    title: str = Field("", description="title in one line")
+    cluster: str = Field(description="a shipped cluster or a file; it replaces the cluster of each scenario")
     nodes: RankCount = Field(description="nodes of the cluster that jobs share")
     arrivals_per_hour: Annotated[float, Field(ge=1e-6, le=1e9)] = Field(
         description="mean arrivals of all jobs together; Poisson"
@@ -85,7 +95,10 @@ class JobsFile(Strict):
     simulated_jobs: Annotated[int, Field(ge=1_000, le=2_000_000)] = Field(
         20_000, description="jobs that arrive in a simulation"
     )
-    queue: WaitingQueue | None = Field(None, description="null: a job that finds too few free nodes is turned away")
+    queue: WaitingQueue | None = Field(
+        None,
+        description="waiting of jobs that find too few free nodes; null: these jobs are turned away",
+    )
     jobs: Annotated[tuple[ArrivingKind, ...], Field(min_length=1, max_length=MAX_KINDS)] = Field(
         description="kinds of jobs"
     )
@@ -102,10 +115,10 @@ class JobsFile(Strict):
 
 
 def load_jobs(name_or_path: str | Path, settings: Sequence[str] = ()) -> tuple[Document, JobsFile]:
-    """The file of a name or path, and its content with ``KEY=VALUE`` settings applied.
+    """The file of jobs of a name or path, and its content with ``KEY=VALUE`` settings applied.
 
     Raises:
-        InputError: there is none, or something in it or in a setting is wrong.
+        InputError: the file does not exist, or a value in it or in a setting is wrong.
     """
     document = load_yaml(JOBS.find(name_or_path))
     for setting in settings:

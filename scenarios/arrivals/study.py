@@ -1,4 +1,4 @@
-"""Advice on the nodes of arriving jobs: every choice is simulated with the same draws; the best blocks least."""
+"""Advice on the nodes of arriving jobs: every choice has the same draws; the best has the lowest blocking rate."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from simulator.queueing.arriving_jobs import ArrivingJobs, served, sustained_per
 from simulator.queueing.estimates import QueueStatistics, Sampled, ratio_of, statistics_of
 
 DISTINCT_ERRORS = 2.0
-"""Standard errors of a difference from which on two choices count as different: the 95 % interval of a mean."""
+"""Smallest difference of two different choices, in standard errors: the 95 % interval of a mean."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +40,9 @@ class ChoiceResult:
     """Result of a choice of nodes.
 
     Attributes:
-        offered: utilisation if every job that its size does not turn away ran.
+        offered: load of all jobs that meet their deadlines, as a fraction of the cluster.
         statistics: None where the queue grows without bound.
-        exact_blocking: blocking rate by closed form; None where jobs wait.
+        exact_blocking: blocking rate by closed form; None with a queue.
     """
 
     choice: NodeChoice
@@ -52,7 +52,7 @@ class ChoiceResult:
 
     @property
     def rank(self) -> tuple[float, float]:
-        """Blocking rate and mean completion time, by which choices are ordered."""
+        """Blocking rate and mean completion time; they order the choices."""
         if self.statistics is None:
             return math.inf, math.inf
         completion = self.statistics.completion_s.value
@@ -67,7 +67,7 @@ class ArrivalAdvice:
         name: name of the file.
         kinds: kinds of jobs with their times.
         results: one for each choice; maximum parallelism is `most`.
-        least_offered: least utilisation at which every job could run.
+        least_offered: smallest offered load, each job at the size with the least node time.
     """
 
     name: str
@@ -79,13 +79,13 @@ class ArrivalAdvice:
 
     @property
     def unmet(self) -> dict[str, float]:
-        """Fraction of the jobs of a kind whose deadline none of its sizes meets; without kinds that have none."""
+        """Fraction of jobs whose deadline no size meets, by kind of job; kinds without such jobs are left out."""
         asked = zip(self.kinds, self.jobs.jobs, strict=True)
         return {kind.name: share for kind, of in asked if (share := unmet_share(kind, of)) > 0}
 
     @property
     def best(self) -> ChoiceResult:
-        """The choice with the least blocking, and of equal ones the shortest mean completion."""
+        """The choice with the least blocking; among equal choices the shortest mean completion time."""
         return min(self.results, key=lambda result: result.rank)
 
     @property
@@ -97,7 +97,7 @@ class ArrivalAdvice:
 
     @property
     def reduction(self) -> Sampled | None:
-        """Fraction by which the best choice has less blocking than maximum parallelism; None without any blocking."""
+        """Relative reduction of blocking by the best choice against maximum parallelism; None without any blocking."""
         best, most = self.best.statistics, self.most.statistics
         if best is None or most is None or not most.blocked.sum():
             return None
@@ -133,7 +133,7 @@ def advise_arrivals(
         settings: ``KEY=VALUE`` each, for keys of the file.
 
     Raises:
-        InputError: the file, or a scenario that it names, is wrong.
+        InputError: the file or one of its scenarios is wrong.
         InfeasibleError: a kind fits at none of its sizes, or the queue grows without bound with every choice.
     """
     document, jobs = load_jobs(name, settings)
@@ -163,19 +163,19 @@ def compared(name: str, jobs: JobsFile, kinds: Sequence[TimedKind], progress: Pr
 
 
 def _least(jobs: JobsFile) -> list[NodeChoice]:
-    """The choice of the fewest nodes that meet each deadline; without deadlines it is that of the smallest sizes."""
+    """The choice of the fewest nodes that meet each deadline; without deadlines the choice of the smallest sizes."""
     return [NodeChoice(LEAST, None)] if any(kind.deadline for kind in jobs.jobs) else []
 
 
 def _rank(jobs: JobsFile, kinds: Sequence[TimedKind], drawn: Draws) -> Rank:
-    """Order of sizes for the search: by closed form where no job waits, else by simulation."""
+    """Order of sizes for the search: by closed form without a queue, else by simulation."""
     if jobs.queue is None:
         return lambda sizes: exact_blocking(kinds, jobs, sizes)
     return lambda sizes: _simulated(NodeChoice("", sizes), jobs, kinds, drawn).rank
 
 
 def _growing(name: str, jobs: JobsFile, least: float) -> str:
-    """Message on a queue that no choice keeps short."""
+    """Error message for a queue that grows with every choice."""
     hint = "fewer arrivals, more nodes, or queue.longest_wait"
     if least >= 1:
         return (
@@ -206,7 +206,7 @@ class Draws:
 
     @staticmethod
     def of(jobs: JobsFile, kinds: Sequence[TimedKind]) -> Draws:
-        """Draws of a file; its seed decides them."""
+        """Random draws of a file, from its seed."""
         generator, count = np.random.default_rng(jobs.seed), jobs.simulated_jobs
         weights = np.array([kind.weight for kind in jobs.jobs])
         arrival_s = np.cumsum(generator.exponential(3600.0 / jobs.arrivals_per_hour, count))
@@ -218,7 +218,7 @@ class Draws:
         return Draws(arrival_s, kind, np.where(varied, exponential, 1.0), low + width[kind] * uniform)
 
     def jobs(self, kinds: Sequence[TimedKind], sizes: Sizes | None, longest_wait_s: float) -> ArrivingJobs:
-        """The jobs with their nodes under a choice, None being the fewest that meet the deadline."""
+        """The jobs with their nodes under a choice; None: the fewest nodes that meet the deadline."""
         count = len(self.kind)
         devices, ratio, unit_s = np.zeros(count, np.int64), np.zeros(count), np.zeros(count)
         for number, kind in enumerate(kinds):
@@ -235,7 +235,7 @@ class Draws:
 
 
 def _simulated(choice: NodeChoice, jobs: JobsFile, kinds: Sequence[TimedKind], drawn: Draws) -> ChoiceResult:
-    """Result of a choice; without statistics where its queue grows."""
+    """Result of a choice; it has no statistics if its queue grows without bound."""
     longest = 0.0 if jobs.queue is None else math.inf if jobs.queue.longest_wait is None else jobs.queue.longest_wait
     arriving, load = drawn.jobs(kinds, choice.sizes, longest), offered(kinds, jobs, choice.sizes)
     exact = exact_blocking(kinds, jobs, choice.sizes)[0] if jobs.queue is None else None
@@ -246,7 +246,7 @@ def _simulated(choice: NodeChoice, jobs: JobsFile, kinds: Sequence[TimedKind], d
 
 
 def _grows(arriving: ArrivingJobs, jobs: JobsFile) -> bool:
-    """Whether jobs that wait for as long as it takes arrive faster than the nodes serve them."""
+    """Whether jobs that wait without limit arrive faster than the nodes serve them."""
     patient = np.isinf(arriving.patience_s)
     if not patient.any():
         return False
@@ -258,7 +258,7 @@ def _grows(arriving: ArrivingJobs, jobs: JobsFile) -> bool:
 
 
 def _equal(one: QueueStatistics, other: QueueStatistics) -> bool:
-    """Whether two choices differ by less than the error, jobs being the same ones; without blocking in their times."""
+    """Whether two choices differ by less than the error for the same jobs: in blocking, or without any in times."""
     if one.blocked.any() or other.blocked.any():
         difference = ratio_of(one.blocked - other.blocked, one.arrived)
         return abs(difference.value) <= DISTINCT_ERRORS * difference.standard_error

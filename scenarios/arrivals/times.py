@@ -1,4 +1,4 @@
-"""Times of arriving jobs at each size that they may have, from simulated runs with the batch of their scenario."""
+"""Times of arriving jobs at each of their sizes, from simulated runs with the batch of their scenario."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ class TimedKind:
     """A kind of job with its times.
 
     Attributes:
-        name: name of its scenario, with a number where several kinds share it.
+        name: name of its scenario, with a number if several kinds have the same scenario.
         unit: unit of its amount, a plural noun.
         amount: mean amount that a job trains.
-        run_s: mean seconds of a job by nodes, ascending; only sizes that run.
-        gaps: why a size does not run, by nodes.
+        run_s: mean time of a job by number of nodes, ascending, seconds; only sizes that run.
+        gaps: reason why a size does not run, by number of nodes.
     """
 
     name: str
@@ -39,7 +39,7 @@ class TimedKind:
 
     @property
     def smallest(self) -> int:
-        """Fewest nodes that it runs on."""
+        """Smallest number of nodes on which the job runs."""
         return min(self.run_s)
 
 
@@ -48,9 +48,9 @@ class TimedSize:
     """Result of a kind of job at a size.
 
     Attributes:
-        throughput_per_s: in the unit of its headline; 0 where it does not run.
-        per_iteration: amount of an iteration, in that unit.
-        reason: why it does not run; empty: it runs.
+        throughput_per_s: throughput in the unit of the job's headline; 0 if the size does not run.
+        per_iteration: amount of an iteration, in the same unit.
+        reason: reason why the size does not run; empty: it runs.
     """
 
     throughput_per_s: float = 0.0
@@ -86,7 +86,7 @@ def size_plans(document: Document, jobs: JobsFile) -> list[SweepPlan]:
 
 
 def points_of(plans: Sequence[SweepPlan]) -> list[SweepPoint]:
-    """Different points of the plans that can be simulated."""
+    """Points of the plans that can be simulated, without duplicates."""
     return list(dict.fromkeys(point for plan in plans for point in plan.points if not point.refusal))
 
 
@@ -133,7 +133,7 @@ def _cluster(document: Document, jobs: JobsFile) -> str:
     """The cluster as ``--set`` takes it: paths start at the file of jobs.
 
     Raises:
-        InputError: there is none of this name.
+        InputError: no cluster has this name.
     """
     from hardware_specs import CATALOGS
 
@@ -141,7 +141,7 @@ def _cluster(document: Document, jobs: JobsFile) -> str:
 
 
 def _placed(document: Document, place: KeyPath, kind: ArrivingKind, error: InputError) -> InputError:
-    """An error of a changed key with the place where the file of jobs states it; others stay as they are."""
+    """The error of a changed key, with the key's place in the file of jobs; other errors stay the same."""
     for key in kind.set:
         if str(error.file).startswith(f"--set {key}="):
             return document.error(
@@ -157,7 +157,7 @@ def _name(names: Sequence[str], number: int) -> str:
 
 
 def _timed(kind: ArrivingKind, plan: SweepPlan, found: Mapping[SweepPoint, TimedSize], name: str) -> TimedKind:
-    """Times of a kind at the sizes that run, and reasons of the others."""
+    """Times of a kind at the sizes that run, and reasons of the sizes that do not run."""
     results = {kind.nodes[point.place]: found.get(point) or TimedSize(reason=point.refusal) for point in plan.points}
     ran = {nodes: result for nodes, result in results.items() if not result.reason}
     gaps = {nodes: result.reason for nodes, result in results.items() if result.reason}

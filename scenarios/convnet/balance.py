@@ -1,4 +1,4 @@
-"""Even partitions of a network: layers of each, so that the slowest partition is as fast as it can be."""
+"""Even partitions of a network: the layers of each partition for the shortest time of the slowest partition."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from workloads.graph.overheads import HostCosts
 def even_partitions(settings: ConvnetSettings, partitions: int, machine: Machine) -> tuple[int, ...]:
     """Layers of each partition, by the predicted time of both passes of a micro-batch through each layer.
 
-    Messages and the update of weights are left out.
+    Messages and updates of weights are not counted.
 
     Raises:
         InputError: there are more partitions than layers.

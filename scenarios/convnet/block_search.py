@@ -1,9 +1,10 @@
 """Search for the fastest plan of a network's blocks that fits: estimates order the plans, runs decide.
 
-KARMA (Wahib et al., SC 2020) plans in two steps: blocks leave device memory only as far as it is exceeded, the last
-ones stay; then swapped blocks are recomputed where that hides copies. Both give starts here, beside one decision for
-all blocks. From each start the search changes the decision of one block, and exchanges those of two, as long as the
-estimate falls. Estimates follow a schedule step by step on idle links; the best plans are run.
+KARMA (Wahib et al., SC 2020) plans in two steps. First, as many of the first blocks leave device memory as do not fit,
+and the last blocks stay. Then swapped blocks are recomputed if recomputation hides copies. Both steps give starts of
+this search, and so do plans with one decision for all blocks. From each start the search changes the decisions of one
+block or of two blocks as long as the estimated time falls. Estimates follow a schedule step by step on idle links; the
+search simulates the best plans.
 """
 
 from __future__ import annotations
@@ -21,23 +22,23 @@ from workloads.convnet.swap_schedule import KERNELS, OUT, STREAM_OF, BlockBytes,
 from workloads.convnet.swapping_pass import UPDATES, host_update_s, kernels_of
 
 MOST_STARTS = 3
-"""Starts from which plans on blocks of one size are changed, those with the shortest estimates."""
+"""Number of starts of the search for each size of blocks; the starts with the shortest estimates are taken."""
 
 COPY_SHARES = (0.0, 0.25, 0.5, 0.75, 1.0, 2.0)
 MARGIN = 1.001
-"""Prices of a copied byte over those of a byte that stays, and the factor on the price at which recomputing a block
-costs as much as keeping it: beyond it recomputing is cheaper."""
+"""Ratios of the price of a copied byte to the price of a stored byte; factor on the price at which recomputing a block
+costs as much as keeping it: above this price recomputing is cheaper."""
 
 PASSES: tuple[StepKind, StepKind] = ("forward", "backward")
 REPEATS: tuple[Decision, Decision] = ("recompute", "recompute_swapped")
 NO_ROOM = (inf, inf)
 PICOSECONDS = 12
-"""Digits after the point of estimates in seconds: shorter differences are none."""
+"""Digits after the decimal point of estimates in seconds; smaller differences count as equal."""
 
 
 @dataclass(frozen=True, slots=True)
 class SearchLimits:
-    """Plans that are estimated and simulated at most.
+    """Largest numbers of estimated and of simulated plans.
 
     One estimate takes a millisecond, one run of ResNet-50 half a second (``karma_resnet50`` on a 2.5 GHz core).
     """
@@ -47,7 +48,7 @@ class SearchLimits:
 
 
 OF_A_RUN, OF_A_PLAN, OF_A_COMPARISON = SearchLimits(1000, 2), SearchLimits(3000, 4), SearchLimits(10_000, 16)
-"""Limits before a run with a plan of its own, of ``plan``, and of ``plan --compare``."""
+"""Limits of the search before a run, of ``plan``, and of ``plan --compare``."""
 
 
 @dataclass(slots=True)
@@ -55,7 +56,7 @@ class StepTimes:
     """Times of steps on idle links.
 
     Attributes:
-        compute: times of operators.
+        compute: model of the times of operators.
     """
 
     compute: ComputeModel
@@ -74,7 +75,7 @@ class StepTimes:
         return self._known[key]
 
     def iteration_s(self, job: OutOfCore) -> float:
-        """Time of an iteration without launches and exchanges: a step begins when all that it waits for has ended."""
+        """Time of an iteration without launches and exchanges, seconds; a step begins after the steps it waits for."""
         schedule = job.schedule
         free_s: dict[str, float] = {}
         ends_s: dict[Step, float] = {}
@@ -89,14 +90,14 @@ class StepTimes:
         return max(free_s.values())
 
     def again_s(self, job: OutOfCore) -> list[float]:
-        """Times in which each block is recomputed, seconds."""
+        """Time to recompute each block, seconds."""
         return [
             self.step_s(job, ("recompute", block)) if job.blocks[block].again else 0.0
             for block in range(len(job.blocks))
         ]
 
     def passes_s(self, job: OutOfCore) -> float:
-        """Time of both passes without repeats."""
+        """Time of both passes without recomputation, seconds."""
         return sum(self.step_s(job, (kind, block)) for kind in PASSES for block in range(len(job.blocks)))
 
     def _seconds(self, work: Operator) -> float:
@@ -105,14 +106,14 @@ class StepTimes:
 
 @dataclass(slots=True)
 class BlockSearch:
-    """Plans that were estimated.
+    """A search for plans.
 
     Attributes:
         jobs: the job on blocks of several sizes, with any decisions.
         host_room_bytes: host memory for swapped tensors.
-        found: plans that fit, with the time that was estimated, seconds, and the bytes that leave or are dropped.
-        looked_at: number of plans that were estimated.
-        share: plans that are estimated at most before the search goes on with blocks of another size.
+        found: plans that fit, with their estimated time, seconds, and the bytes that leave the device or are dropped.
+        looked_at: number of estimated plans.
+        share: number of estimated plans at which the search goes on to blocks of another size.
     """
 
     jobs: Sequence[OutOfCore]
@@ -133,7 +134,7 @@ class BlockSearch:
                 self._descend(start)
 
     def fastest(self) -> list[OutOfCore]:
-        """Plans with the shortest estimates; of those that are estimated alike the one that moves least."""
+        """Plans with the shortest estimates; among plans with equal estimates the plan that moves fewest bytes."""
         apart: dict[float, OutOfCore] = {}
         for (seconds, _), job in sorted(self.found.values(), key=lambda found: found[0]):
             apart.setdefault(seconds, job)
@@ -160,7 +161,7 @@ class BlockSearch:
         return job.schedule.lacking_bytes <= 0.0 and job.schedule.out_bytes <= self.host_room_bytes
 
     def _starts(self, job: OutOfCore) -> Iterator[OutOfCore]:
-        """One decision for the first blocks, as few as fit, and for all but the last; the others stay."""
+        """Starts: one decision for the fewest first blocks with which the plan fits, or for all except the last."""
         count = len(job.blocks)
         for decision in DECISIONS[1:]:
             leaving = (_first(job, decision, blocks) for blocks in range(count))
@@ -171,7 +172,7 @@ class BlockSearch:
         yield from self._priced(job)
 
     def _priced(self, job: OutOfCore) -> Iterator[OutOfCore]:
-        """The cheapest decision of each block at prices of a byte that stays and of a byte that is copied, seconds."""
+        """The cheapest decision of each block at prices of a stored byte and of a copied byte, seconds."""
         sizes, again_s = job.sizes, self.times.again_s(job)
         ratios = {seconds / each.inner for seconds, each in zip(again_s, sizes, strict=True) if each.inner}
         for stay in (MARGIN * ratio for ratio in sorted(ratios)):
@@ -189,13 +190,13 @@ class BlockSearch:
                 yield job.decided(decisions)
 
     def _descend(self, job: OutOfCore) -> None:
-        """Change a plan until no change helps; each that does is taken, and the next ones start from there."""
+        """Change a plan until no change helps; each change that helps is kept."""
         changes = list(_changes([_choices(sizes) for sizes in job.sizes]))
         again_s, passes_s, failed = self.times.again_s(job), self.times.passes_s(job), 0
         for change in cycle(changes):
             tried = job.decided([change.get(block, now) for block, now in enumerate(job.plan.decisions)])
             limit, repeats = self.cost(job), [decision in REPEATS for decision in tried.plan.decisions]
-            kernels_s = passes_s + sum(compress(again_s, repeats))  # no iteration is shorter
+            kernels_s = passes_s + sum(compress(again_s, repeats))  # lower bound of the iteration
             helps = tried.plan != job.plan and kernels_s <= limit[0] and self.cost(tried) < limit
             job, failed = (tried, 0) if helps else (job, failed + 1)
             if failed == len(changes) or self.looked_at >= self.share:
@@ -208,7 +209,7 @@ def _first(job: OutOfCore, decision: Decision, blocks: int) -> OutOfCore:
 
 
 def _plain(job: OutOfCore) -> list[Decision]:
-    """Decisions of a plan, each by the plainest that moves the same tensors."""
+    """Decisions of a plan, each replaced by the simplest decision that moves the same tensors."""
     return [_plainest(sizes, now) for sizes, now in zip(job.sizes, job.plan.decisions, strict=True)]
 
 
@@ -221,7 +222,7 @@ def _plainest(sizes: BlockBytes, now: Decision) -> Decision:
 
 
 def _choices(sizes: BlockBytes) -> list[Decision]:
-    """Decisions that differ for a block: without tensors inside nothing is recomputed."""
+    """Decisions with different effects on a block: a block without inner tensors recomputes nothing."""
     found: list[Decision] = ["keep", "swap"]
     if sizes.inner:
         found += ["recompute"] if sizes.input == 0.0 else ["recompute", "recompute_swapped"]
@@ -229,7 +230,7 @@ def _choices(sizes: BlockBytes) -> list[Decision]:
 
 
 def _changes(choices: Sequence[Sequence[Decision]]) -> Iterator[dict[int, Decision]]:
-    """New decisions of one block, then of two.
+    """New decisions of one block, then of two blocks.
 
     Args:
         choices: decisions by block.

@@ -34,7 +34,7 @@ TASKS_PER_LAYER = 8
 """Tasks of an iteration for each layer: launches and kernels of both passes, exchange of its gradient (assumed; for the
 estimate of a run's memory)."""
 TASKS_PER_PASS = 8
-"""Tasks of a pass of a micro-batch through a partition: launches, kinds of kernels, messages (likewise)."""
+"""Number of tasks of a micro-batch's pass through a partition: launches, kinds of kernels, messages."""
 
 
 class Generator(Protocol):
@@ -45,7 +45,7 @@ class Generator(Protocol):
         ...
 
     def title(self, name: str) -> str:
-        """One line about a network, which lists need not name.
+        """One line about a network, listed or not.
 
         Raises:
             InputError: there is no such network.
@@ -57,7 +57,7 @@ class Generator(Protocol):
         ...
 
     def workload(self, resolved: ConvnetResolved, machine: Machine) -> Workload:
-        """The workload of a scenario; partitions that it does not state have even times on the machine.
+        """The workload of a scenario; by default partitions have even times on the machine.
 
         Raises:
             InputError: its settings contradict each other.
@@ -65,7 +65,7 @@ class Generator(Protocol):
         ...
 
     def partitions(self, workload: Workload) -> Mapping[str, Any]:
-        """Numbers about the partitions of a workload's network, as JSON; empty: it has none."""
+        """Numbers about the partitions of a workload's network, as JSON; empty without partitions."""
         ...
 
 
@@ -104,10 +104,10 @@ class PlacedConvnet:
         return candidates(self.resolved, bound)
 
     def changed(self, resolved: ConvnetResolved, machine: Machine, *, place_again: bool = False) -> Workload:
-        """The workload of a changed scenario: with this job's decisions for blocks, or with its own.
+        """The workload of a changed scenario, with this job's decisions for blocks or with a new plan.
 
         Raises:
-            InfeasibleError: it does not fit with them.
+            InfeasibleError: the workload does not fit with these decisions.
         """
         blocks = None if place_again else self.blocks
         workload, _ = _workload(self.generator, resolved, machine, Silent(), blocks)
@@ -120,10 +120,10 @@ class PlacedConvnet:
 def _workload(
     generator: Generator, resolved: ConvnetResolved, machine: Machine, progress: Progress, known: OutOfCore | None
 ) -> tuple[Workload, OutOfCore | None]:
-    """The workload of a scenario, and the plan for its blocks where tensors may leave device memory.
+    """The workload of a scenario, and the plan for its blocks if tensors may leave device memory.
 
     Args:
-        known: a job whose plan is taken; None: the one that the scenario asks for.
+        known: job whose plan is used again; None: the plan comes from the scenario.
     """
     if not leaves_device(resolved.scenario.workload):
         return generator.workload(resolved, machine), None
@@ -180,7 +180,7 @@ class ConvnetFamily:
         return filling.fill(asked)
 
     def expected(self, resolved: ConvnetResolved) -> Expected:
-        """Tasks of a rank, from the number of layers, or of passes through its partition."""
+        """Number of tasks of a rank, from the number of layers or of passes through its partition."""
         section = resolved.scenario.workload
         if section.strategy == filling.PARTITIONED:
             return Expected(2 * (section.micro_batches or 1) * TASKS_PER_PASS)
@@ -200,10 +200,10 @@ class ConvnetFamily:
         return found
 
     def place(self, resolved: ConvnetResolved, machine: Machine, progress: Progress) -> PlacedConvnet:
-        """The workload, with decisions for blocks where tensors may leave device memory.
+        """The workload, with decisions for blocks if tensors may leave device memory.
 
         Raises:
-            InfeasibleError: it does not fit; with the numbers of each tier, and settings with which it does.
+            InfeasibleError: the job does not fit; with the numbers of each tier, and settings with which the job fits.
         """
         workload, job = _workload(self.generator, resolved, machine, progress, None)
         memory = memory_of(resolved, workload)

@@ -34,10 +34,10 @@ BACKEND_OF: Mapping[Strategy, Backend] = {
     "horovod_mpi": "mpi", "horovod_mpi_opt": "mpi", "baidu_ring": "mpi", "grpc_ps_mpi": "mpi", "horovod_nccl": "nccl",
     "hypar_mpi": "mpi",
 }  # fmt: skip
-"""Libraries by strategy; the other transports of gRPC go at the rate of the cluster's library."""
+"""Libraries by strategy; other transports of gRPC have the rate of the cluster's library."""
 
 OUT_OF_CORE_STRATEGIES: tuple[Strategy, ...] = ("horovod_nccl", "horovod_mpi", "horovod_mpi_opt", "baidu_ring")
-"""Strategies that sum gradients over all ranks, each of which has all weights."""
+"""Strategies with all weights on every rank, and sums of gradients over all ranks."""
 
 HOROVOD: Mapping[str, Any] = {"fusion_bytes": FUSION_BYTES, "cycle_time": CYCLE_S}
 SERVERS: Mapping[str, Any] = {"servers": 1, "server_threads": GRPC_SERVER_THREADS}
@@ -47,10 +47,10 @@ PIPELINE: Mapping[str, Any] = {
 """Keys of one group of strategies, with their defaults."""
 
 KEYS_OF: Mapping[str, Mapping[str, Any]] = {"horovod": HOROVOD, "grpc_ps": SERVERS, "hypar": PIPELINE}
-"""Keys by the start of their strategies' names."""
+"""Keys by the prefix of their strategies' names."""
 
 ON_CPUS: Sequence[Strategy] = ("horovod_mpi", "baidu_ring", "hypar_mpi")
-"""Strategies that exchange by MPI from the memory of hosts."""
+"""Strategies whose messages go by MPI from host memory."""
 
 PARTITIONED: Strategy = "hypar_mpi"
 
@@ -87,7 +87,7 @@ def _out_of_core(asked: Asked[Model, ConvnetScenario]) -> dict[str, Any]:
     """Keys of training beyond device memory, with the plan file read; choices that change nothing are left out.
 
     Raises:
-        InputError: ranks do not have all weights, or no device memory; two keys exclude each other; a wrong plan.
+        InputError: ranks lack weights or have no device memory, two keys exclude each other, or the plan is wrong.
     """
     document, section, node = asked.document, asked.scenario.workload, asked.cluster.node
     found: dict[str, Any] = {key: getattr(section, key) for key in OF_BLOCKS}
@@ -101,14 +101,14 @@ def _out_of_core(asked: Asked[Model, ConvnetScenario]) -> dict[str, Any]:
     if section.strategy not in OUT_OF_CORE_STRATEGIES:
         raise document.error(
             ("workload", key),
-            f"blocks leave device memory where every rank has all weights, and the strategy is {section.strategy}",
+            f"out-of-core training needs all weights on every rank, and the strategy is {section.strategy}",
             given=given,
             expected=f"one of the strategies {', '.join(OUT_OF_CORE_STRATEGIES)}, or no such key",
         )
     if node.gpu is None:
         raise document.error(
             ("workload", key),
-            f"blocks leave the memory of GPUs, and {asked.cluster.name} has none",
+            f"out-of-core training needs GPUs, and {asked.cluster.name} has none",
             given=given,
             expected="a cluster whose nodes have GPUs, or no such key",
         )
@@ -121,10 +121,10 @@ def _block_plan(document: Document, section: ConvnetSection, model: Model) -> di
     """The plan of a scenario for its blocks, read.
 
     Raises:
-        InputError: it stands beside a way to find one, or is wrong.
+        InputError: the plan is wrong, or a key that asks for a search is given, too.
     """
     if section.out_of_core is not None:
-        raise document.error(OUT_OF_CORE_PLAN, "stands beside out_of_core", expected="one of the two")
+        raise document.error(OUT_OF_CORE_PLAN, "given together with out_of_core", expected="one of the two")
     place: tuple[Document, KeyPath] = (document, OUT_OF_CORE_PLAN)
     if isinstance(section.out_of_core_plan, str):
         place = (load_yaml(beside(document, OUT_OF_CORE_PLAN, section.out_of_core_plan)), ())
@@ -135,33 +135,33 @@ def _block_plan(document: Document, section: ConvnetSection, model: Model) -> di
 
 
 def _check_processors(document: Document, section: ConvnetSection, cluster: Cluster) -> None:
-    """Refuse processors on which convolutions have no rate, and strategies that need GPUs on CPUs.
+    """Refuse processors without a rate of convolutions, and strategies for GPUs on CPUs.
 
     Raises:
-        InputError: the cluster or the strategy is one of these.
+        InputError: the cluster or the strategy is refused.
     """
     node = cluster.node
     if node.gpu is None and (node.cpu.kernels or node.cpu.rates is None):
         raise document.error(
             ("cluster",),
-            f"no rate of convolutions is known on {node.cpu.name}, on which {node.rank_name} of {cluster.name} compute",
+            f"no rate of convolutions is known for {node.cpu.name}, the CPU of {node.rank_name} of {cluster.name}",
             given=cluster.name,
             expected="a cluster whose nodes have GPUs, or CPUs with `rates`",
         )
     if node.gpu is None and section.strategy not in ON_CPUS:
         raise document.error(
             ("workload", "strategy"),
-            f"{section.strategy} is between GPUs, and {cluster.name} has none",
+            f"{section.strategy} needs GPUs, and {cluster.name} has none",
             given=section.strategy,
             expected=f"one of {', '.join(ON_CPUS)}",
         )
 
 
 def _partitions(document: Document, section: ConvnetSection, world_size: int) -> int:
-    """Partitions of the network.
+    """Number of partitions of the network.
 
     Raises:
-        InputError: they do not divide the ranks, or the list of layers has another length.
+        InputError: the number does not divide the ranks, or the list of layers has another length.
     """
     layers, partitions = section.layers_per_partition, section.held_partitions
     if layers is not None and len(layers) != partitions:
@@ -207,7 +207,7 @@ def _batch(document: Document, section: ConvnetSection, world_size: int) -> int:
     if batch is None:
         return (section.images_per_rank or IMAGES_PER_RANK) * sharing
     if section.images_per_rank is not None:
-        raise document.error(PER_RANK, "stands beside global_batch_size", expected="one of the two")
+        raise document.error(PER_RANK, "given together with global_batch_size", expected="one of the two")
     if batch % sharing and batch > sharing:
         below = batch - batch % sharing
         raise document.error(

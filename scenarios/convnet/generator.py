@@ -19,7 +19,7 @@ class ConvnetGenerator:
     """See `scenarios.convnet.family.Generator`."""
 
     def titles(self) -> Mapping[str, str]:
-        """Parameters of each network that lists name."""
+        """Parameters of each listed network."""
         return {name: self.title(name) for name in names()}
 
     def title(self, name: str) -> str:
@@ -35,7 +35,7 @@ class ConvnetGenerator:
         return workload_of(resolved, machine)
 
     def partitions(self, workload: Workload) -> Mapping[str, Any]:
-        """Groups of ranks, layers of each partition, and bytes that cross the cuts."""
+        """Groups of ranks, layers of each partition, and bytes over the cuts."""
         if not isinstance(workload, ConvnetWorkload) or workload.settings.strategy != "hypar_mpi":
             return {}
         settings = workload.settings

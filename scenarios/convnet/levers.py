@@ -12,7 +12,7 @@ from workloads.convnet.settings import Strategy
 
 
 def candidates(resolved: ConvnetResolved, bound: Bound) -> Iterator[Candidate]:
-    """Other strategies, servers, micro-batches and schedules, and products in 16 bits on GPUs with 32."""
+    """Candidates: other strategies, servers, micro-batches and schedules, and 16-bit products on GPUs."""
     if resolved.world_size > 1:
         most = bound.path_shares.get("communication", 0.0)
         yield from (Candidate(f"workload.strategy={name}", most=most) for name in _strategies(resolved))
@@ -24,7 +24,7 @@ def candidates(resolved: ConvnetResolved, bound: Bound) -> Iterator[Candidate]:
 
 
 def _strategies(resolved: ConvnetResolved) -> Iterator[Strategy]:
-    """Data-parallel strategies of the same libraries as the cluster has, but for those over gRPC."""
+    """Data-parallel strategies of the cluster's libraries, without strategies over gRPC."""
     cluster, own = resolved.cluster, resolved.scenario.workload.strategy
     if own == filling.PARTITIONED:
         return

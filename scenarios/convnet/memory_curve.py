@@ -1,4 +1,4 @@
-"""Device memory that blocks take over an iteration, from the times of a run."""
+"""Device memory of blocks over an iteration, from the times of a run."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from workloads.convnet.swapping_pass import recorded
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """A change of the memory taken.
+    """A change of the memory in use.
 
     Attributes:
-        seconds: time since the iteration began.
-        bytes: memory taken from then on.
-        step: step that takes or frees memory, in words.
+        seconds: time since the beginning of the iteration, seconds.
+        bytes: memory in use after the change.
+        step: name of the step that takes or frees memory.
     """
 
     seconds: float
@@ -31,7 +31,7 @@ class Moment:
 def memory_curve(job: OutOfCore, machine: Machine) -> tuple[Moment, ...]:
     """Memory of the first rank over the first iteration, in the order of time.
 
-    A step takes its memory when its first task begins, and frees when its last has ended.
+    A step takes its memory when its first task begins, and frees memory when its last task ends.
     """
     graph, ends = recorded(job)
     result = counted_run(lower(graph, machine).program, RunOptions(max_iterations=1, keep_last=1))
@@ -49,7 +49,7 @@ def memory_curve(job: OutOfCore, machine: Machine) -> tuple[Moment, ...]:
         changes.append((int(times.start_ps[first, 0]), 1, taken, words))
         changes.append((int(times.end_ps[last, 0]), 0, -freed, words))
     found, held = [], 0.0
-    for moment_ps, _, change, words in sorted(changes):  # what frees at a time comes first
+    for moment_ps, _, change, words in sorted(changes):  # at equal times, frees come before allocations
         held += change
         if change:
             found.append(Moment(moment_ps / PS_PER_S, held, words))

@@ -1,4 +1,4 @@
-"""Training beyond device memory: the plan of a scenario for the blocks of its network, given or searched."""
+"""Training beyond device memory: the plan for the blocks of a scenario's network, given or searched."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ BASELINES: dict[str, str] = {
     "recompute": "everything recomputed",
     "checkpoint": "everything recomputed in sqrt(n) blocks",
 }
-"""Plans with one decision for all blocks but the last, by name, in words."""
+"""Descriptions of plans with one decision for all blocks except the last, by name."""
 
 TITLES_OF_DECISIONS: dict[Decision, str] = {
     "keep": "kept",
@@ -52,7 +52,7 @@ def leaves_device(section: ConvnetSection) -> bool:
 
 @dataclass(slots=True)
 class PlanningBlocks:
-    """Plans for the blocks of a scenario's network, and their simulated times.
+    """Plans for the blocks of a scenario's network, and simulation of their times.
 
     Attributes:
         machine: the models of the placed cluster.
@@ -73,7 +73,7 @@ class PlanningBlocks:
         return OutOfCore.of(net, settings, plan, room_for_blocks(net, settings, weights, capacity), weights)
 
     def baseline(self, name: Baseline) -> OutOfCore:
-        """The job with one decision for all blocks but the last."""
+        """The job with one decision for all blocks except the last."""
         net = network_of(self.resolved)
         return self.job(square_root_plan(net) if name == "checkpoint" else uniform_plan(net, cast("Decision", name)))
 
@@ -95,7 +95,7 @@ class PlanningBlocks:
         return StepTimes(self.machine.compute)
 
     def search(self, limits: SearchLimits = OF_A_RUN) -> BlockSearch:
-        """A search that has run, on the smallest blocks, on half as many, and on those of checkpointing."""
+        """A complete search, on the smallest blocks, on half as many blocks, and on the blocks of checkpointing."""
         smallest = self.baseline("keep")
         halved = self.job(uniform_plan(smallest.network, "keep", parts=-(-len(smallest.blocks) // 2)))
         capacity = capacities_bytes(self.resolved.cluster, self.resolved.world_size)["ddr"]
@@ -105,7 +105,7 @@ class PlanningBlocks:
         return found
 
     def planned(self, progress: Progress) -> OutOfCore:
-        """The fastest plan that was found; everything stays where it fits; `least` where no plan fits."""
+        """The fastest plan found; all blocks stay if they fit; `least` if no plan fits."""
         everything = self.baseline("keep")
         if everything.weights == "keep" and self.fits(everything):
             return everything
@@ -120,19 +120,19 @@ class PlanningBlocks:
         return min(found, key=lambda each: each[0])[1]
 
     def least(self) -> OutOfCore:
-        """The plan that lacks least memory, or fits best, among plans with one decision."""
+        """The plan with the smallest missing memory, or with the most free memory, among plans with one decision."""
         rest = self.job(uniform_plan(network_of(self.resolved), "recompute_swapped"))
         jobs = [*map(self.baseline, get_args(Baseline)), rest]
         return min(jobs, key=lambda job: self.report(job).worst_excess_bytes)
 
 
 def asked_job(resolved: ConvnetResolved, machine: Machine, progress: Progress) -> OutOfCore:
-    """The plan that a scenario asks for: its own, one decision for all blocks, or the fastest that is found.
+    """The plan of a scenario: its own, one decision for all blocks, or the fastest plan of a search.
 
-    It need not fit.
+    The plan may exceed device memory.
 
     Raises:
-        InputError: its own is for another network.
+        InputError: the scenario's own plan is for another network.
     """
     section, planning = resolved.scenario.workload, PlanningBlocks(resolved, machine)
     if section.out_of_core_plan is not None:
@@ -146,7 +146,7 @@ def asked_job(resolved: ConvnetResolved, machine: Machine, progress: Progress) -
 
 @dataclass(frozen=True, slots=True)
 class CopiedBytes:
-    """Bytes that an iteration copies between a device and its host."""
+    """Bytes of copies between a device and its host in an iteration."""
 
     d2h: float
     h2d: float
@@ -161,7 +161,7 @@ class CopiedBytes:
 
     @property
     def both(self) -> float:
-        """Bytes of both directions."""
+        """Bytes of both directions together."""
         return self.d2h + self.h2d
 
 

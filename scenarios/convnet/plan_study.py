@@ -1,4 +1,4 @@
-"""The fastest plan for the blocks of a network that was found, and the plans that it was compared with."""
+"""The fastest plan found for the blocks of a network, and the plans of the comparison."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ class PlanCompared:
 
     Attributes:
         name: a `Baseline`, ``karma``, or ``plan`` for the scenario's own.
-        job: the scenario's job under it.
-        lacking_bytes: memory that a tier lacks most; 0: it fits.
-        iteration_time_s: iteration time of a run; None: it does not fit.
+        job: the scenario's job under the plan.
+        lacking_bytes: largest missing memory of a tier; 0: the plan fits.
+        iteration_time_s: iteration time of a run; None: the plan does not fit.
     """
 
     name: str
@@ -62,13 +62,13 @@ class ConvnetPlanStudy:
     """A plan for the blocks of a network.
 
     Attributes:
-        resolved: the scenario with that plan.
-        best: the plan: the scenario's own, or the fastest that was found.
-        compared: plans with one decision for all blocks, and the plan.
-        block_times_s: forward, backward, and copies of a block each way, seconds, by block of the plan.
-        curve: device memory of blocks over an iteration of a run with the plan.
+        resolved: the scenario with the plan.
+        best: the scenario's own plan, or the fastest plan found.
+        compared: plans with one decision for all blocks, and the best plan.
+        block_times_s: times of forward pass, backward pass and one copy of each block of the plan, seconds.
+        curve: device memory of blocks over an iteration with the plan.
         estimated: number of plans that the search estimated.
-        simulated: number of plans that were run.
+        simulated: number of simulated plans.
     """
 
     resolved: ConvnetResolved
@@ -80,11 +80,11 @@ class ConvnetPlanStudy:
     simulated: int
 
     def plan_file(self) -> Mapping[str, Any]:
-        """The scenario with the plan, which `dlrmsim run` takes as it is."""
+        """The scenario with the plan, as input of `dlrmsim run`."""
         return self.resolved.to_dict()
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything but the scenario itself as JSON."""
+        """The results as JSON, without the scenario."""
         return {
             **job_of(self.resolved),
             "scenario_hash": self.resolved.hash,
@@ -100,10 +100,10 @@ class ConvnetPlanning:
     """Plans for blocks, for ``dlrmsim plan``."""
 
     def settings(self, planner: str) -> Sequence[str]:
-        """The setting of a way to plan.
+        """The setting that selects a plan.
 
         Raises:
-            InputError: there is no such way.
+            InputError: no plan has this name.
         """
         known = get_args(OutOfCoreMode)
         if planner not in known:
@@ -128,11 +128,11 @@ def study_blocks(
 
     Args:
         compare: whether to simulate more plans of the search.
-        keep: keeps the results of each simulation.
+        keep: storage of the results of each simulation.
 
     Raises:
         InputError: the scenario is wrong, or its strategy has no plans of blocks.
-        InfeasibleError: no plan fits; with the numbers of the one that lacks least.
+        InfeasibleError: no plan fits; with the numbers of the plan that is nearest to fitting.
     """
     section = resolved.scenario.workload
     if section.out_of_core is None and section.out_of_core_plan is None:
@@ -144,7 +144,7 @@ def study_blocks(
 
 @dataclass(slots=True)
 class _Study:
-    """Plans that are simulated one after the other."""
+    """Simulation of plans one after the other."""
 
     resolved: ConvnetResolved
     planning: PlanningBlocks
@@ -154,7 +154,7 @@ class _Study:
     total: int = 0
 
     def run(self, limits: SearchLimits) -> ConvnetPlanStudy:
-        """Simulate baselines and candidates; ``limits``: those of a search."""
+        """Simulate baselines and candidates; ``limits``: limits of the search."""
         planning, baselines = self.planning, [(name, self.planning.baseline(name)) for name in get_args(Baseline)]
         searches = self.resolved.scenario.workload.out_of_core == KARMA
         self.progress.stage("planning blocks")
@@ -188,7 +188,7 @@ class _Study:
         return [job]
 
     def _compared(self, name: str, job: OutOfCore) -> PlanCompared:
-        """A plan, simulated if it fits."""
+        """The result of a plan, simulated if it fits."""
         lacking = max(self.planning.report(job).worst_excess_bytes, job.schedule.lacking_bytes, 0.0)
         if lacking > 0.0:
             return PlanCompared(name, job, lacking)
@@ -198,7 +198,7 @@ class _Study:
         return PlanCompared(name, job, 0.0, self.keep(question, lambda: self.planning.simulated_s(job)))
 
     def _block_times(self, job: OutOfCore) -> Iterator[tuple[float, float, float]]:
-        """Times of the blocks of a plan, seconds."""
+        """Times of the passes and copies of a plan's blocks, seconds."""
         times, swaps = self.planning.times, job.decided(["swap"] * len(job.blocks))
         for block in range(len(job.blocks)):
             copied = times.step_s(swaps, ("swap_out", block))
@@ -206,7 +206,7 @@ class _Study:
 
 
 def with_plan(resolved: ConvnetResolved, plan: BlockPlan) -> ConvnetResolved:
-    """The scenario with a plan written out in place of the way to find one."""
+    """The scenario with the plan itself in place of the keys that ask for one."""
     written = BlockPlanFile.of(plan).model_dump(mode="json")
     update = {"out_of_core": None, "out_of_core_plan": written}
     section = resolved.scenario.workload.model_copy(update=update)

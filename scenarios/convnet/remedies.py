@@ -1,9 +1,9 @@
-"""Remedies for a network that does not fit: tensors that leave device memory, or a part of the network on each rank.
+"""Remedies for a network that does not fit: blocks out of core, or a part of the network on each rank.
 
-Tried are, first, a plan for blocks (KARMA), then with weights in host memory. Next are partitions, fewest first: the
-same batch on the same ranks, whose replicas then have more images each, all in flight at once (GPipe) or as few as
-1F1B needs; as many images for a replica as a rank had, which is a smaller batch; and where no number of partitions on
-these ranks fits, twice, four times... as many ranks with the same batch.
+The search tries a plan for blocks (KARMA) first, then a plan with weights in host memory. Then it tries partitions,
+fewest first: the same batch on the same ranks, with more images for each replica, all images in flight at once (GPipe)
+or as few as 1F1B needs; then a smaller batch, with the images of a rank for each replica. If no number of partitions
+fits on these ranks, it tries twice, four times... the number of ranks with the same batch.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ from scenarios.resolve import asked_again
 from workloads.graph.divisors import divisors
 
 MOST_PARTITIONS = 64
-"""Largest number of partitions that is tried."""
+"""Largest tried number of partitions."""
 
 MICRO_BATCHES = "workload.micro_batches="
 Attempt: TypeAlias = tuple[tuple[str, ...], str]
-"""Settings, and a note on them."""
+"""Settings, and a note on the settings."""
 
 
 def refusal(resolved: ConvnetResolved, memory: MemoryReport, progress: Progress | None = None) -> InfeasibleError:
-    """The error of a job that does not fit: the numbers of each tier, and remedies.
+    """The error for a job that does not fit: the numbers of each tier, and remedies.
 
     Args:
-        memory: memory of the job, or of the plan for its blocks that lacks least.
+        memory: memory of the job, or of the plan for its blocks that is nearest to fitting.
         progress: display of the search for remedies; None: no search.
     """
     planned = resolved.scenario.workload.out_of_core == "karma"
-    why = "no plan of its blocks does; the nearest" if planned else "a rank holds more than it may"
+    why = "no plan of its blocks fits; the nearest to fitting" if planned else "a rank needs more memory than it has"
     if progress is None:
         return refusal_with(resolved.name, memory, why, ())
     progress.stage("looking for settings that fit")
@@ -47,7 +47,7 @@ def refusal(resolved: ConvnetResolved, memory: MemoryReport, progress: Progress 
 
 
 def remedies(resolved: ConvnetResolved) -> list[FittingSettings]:
-    """A plan for blocks, and the fewest partitions with each batch; on more ranks where there are none."""
+    """A plan for blocks, and the fewest partitions with each batch; on more ranks if none fit on these."""
     own, ranks = resolved.scenario.workload.held_partitions, resolved.world_size
     more = [count for count in divisors(ranks) if own < count <= MOST_PARTITIONS]
     cut = [
@@ -62,11 +62,11 @@ def remedies(resolved: ConvnetResolved) -> list[FittingSettings]:
 
 
 def _first(resolved: ConvnetResolved, attempts: Iterable[Attempt]) -> FittingSettings | None:
-    """The first of some attempts with which the job fits."""
+    """The first of some settings with which the job fits."""
     for settings, note in attempts:
         try:
             memory = _least_memory(cast("ConvnetResolved", asked_again(resolved, settings)))
-        except InputError:  # the job cannot have them
+        except InputError:  # settings that the job does not allow
             continue
         if memory.fits:
             return FittingSettings(settings, memory, note)
@@ -74,7 +74,7 @@ def _first(resolved: ConvnetResolved, attempts: Iterable[Attempt]) -> FittingSet
 
 
 def _least_memory(resolved: ConvnetResolved) -> MemoryReport:
-    """Memory of a job, or of the plan for its blocks that lacks least."""
+    """Memory of a job, or of the plan for its blocks that is nearest to fitting."""
     machine = machine_of(resolved)
     if leaves_device(resolved.scenario.workload):
         planning = PlanningBlocks(resolved, machine)
@@ -90,7 +90,7 @@ def _blocks(resolved: ConvnetResolved) -> Iterator[Attempt]:
 
 
 def _same_batch(resolved: ConvnetResolved, counts: Iterable[int]) -> Iterator[Attempt]:
-    """Partitions on the same ranks; with 1F1B, so many micro-batches that a rank has fewer images in flight."""
+    """Partitions on the same ranks; with 1F1B, enough micro-batches that a rank has fewer images in flight."""
     for count in counts:
         images = max(resolved.global_batch_size * count // resolved.world_size, 1)
         settings = _cut(resolved, count, resolved.global_batch_size)
@@ -101,7 +101,7 @@ def _same_batch(resolved: ConvnetResolved, counts: Iterable[int]) -> Iterator[At
 
 
 def _smaller_batch(resolved: ConvnetResolved, counts: Iterable[int]) -> Iterator[Attempt]:
-    """Partitions on the same ranks, with as many images for a replica as a rank had."""
+    """Partitions on the same ranks, with the images of a rank for each replica."""
     own = resolved.scenario.workload.held_partitions
     for count in counts:
         batch = resolved.global_batch_size * own // count
@@ -109,7 +109,7 @@ def _smaller_batch(resolved: ConvnetResolved, counts: Iterable[int]) -> Iterator
 
 
 def _fewer_images(resolved: ConvnetResolved) -> Iterator[Attempt]:
-    """The job as it is with half of the images, a quarter..."""
+    """The same job with half of the images, a quarter..."""
     batch = resolved.global_batch_size // 2
     while batch >= resolved.world_size:
         images = f"{key_text(PER_RANK)}={batch // resolved.world_size}"
@@ -118,7 +118,7 @@ def _fewer_images(resolved: ConvnetResolved) -> Iterator[Attempt]:
 
 
 def _more_ranks(resolved: ConvnetResolved) -> Iterator[Attempt]:
-    """A replica on so many ranks as now, for each of them, with the same batch."""
+    """One replica for each of the job's present ranks, each on several ranks, with the same batch."""
     ranks, node = resolved.world_size, resolved.cluster.node
     count = 2 * resolved.scenario.workload.held_partitions
     while count <= MOST_PARTITIONS:
@@ -130,7 +130,7 @@ def _more_ranks(resolved: ConvnetResolved) -> Iterator[Attempt]:
 
 
 def _cut(resolved: ConvnetResolved, count: int, batch: int, ranks: int | None = None) -> tuple[str, ...]:
-    """The strategy with so many partitions, without keys that other strategies, partitions or plans have."""
+    """The strategy with a number of partitions, without keys of other strategies, partitions or plans."""
     dropped = ["layers_per_partition", "micro_batches", *OF_BLOCKS]
     dropped += [key for start, keys in KEYS_OF.items() if not PARTITIONED.startswith(start) for key in keys]
     null = _null(resolved, dropped)
@@ -141,10 +141,10 @@ def _cut(resolved: ConvnetResolved, count: int, batch: int, ranks: int | None = 
 
 
 def _null(resolved: ConvnetResolved, keys: Iterable[str]) -> tuple[str, ...]:
-    """Settings that take away the keys of a section which the scenario has."""
+    """Settings that remove given keys, as far as the scenario has them."""
     return tuple(f"workload.{key}=null" for key in keys if _given(resolved, ("workload", key)))
 
 
 def _given(resolved: ConvnetResolved, path: KeyPath) -> bool:
-    """Whether the scenario's file, or a setting, has a key."""
+    """Whether the scenario's file or a setting has a key."""
     return value_at(resolved.document.data, path) is not None

@@ -45,7 +45,7 @@ class ConvnetSection(Section):
     )
     classes: Count = Field(1001, description="outputs of the network; tf_cnn_benchmarks counts the background")
     image_size: Count | None = Field(
-        None, description="places on each side of an image (default: those of the network's own data set)"
+        None, description="pixels on each side of an image (default: the image size of the network's own data set)"
     )
     images: Images = Field(
         "synthetic", description="synthetic: made once on the GPU; from_host: copied in every iteration"
@@ -63,41 +63,44 @@ class ConvnetSection(Section):
     servers: Count | None = Field(None, description="parameter servers, one on each of the first nodes (default: 1)")
     partitions: Count | None = Field(
         None,
-        description="parts of the network, each on a rank of its own; replicas are ranks / partitions (default: 1)",
+        description="parts of the network, each on its own rank; the number of replicas is ranks / partitions "
+        "(default: 1)",
     )
     layers_per_partition: Annotated[tuple[Count, ...], Field(min_length=1)] | None = Field(
-        None, description="layers of each partition in order (default: even times as the model predicts them)"
+        None, description="number of layers of each partition, in order (default: partitions with even predicted times)"
     )
     micro_batches: Count | None = Field(
         None,
-        description="parts of a replica's images, one after the other in each partition (default: about as many as "
-        "partitions)",
+        description="parts of a replica's images that pass each partition one after the other (default: the divisor "
+        "of the images nearest to the number of partitions)",
     )
     schedule: PipelineOrder | None = Field(
-        None, description="order of micro-batches: gpipe, all forward first, or 1f1b, in turn (default: gpipe)"
+        None,
+        description="order of micro-batches: gpipe: all forward passes first; 1f1b: forward and backward passes "
+        "alternate (default: gpipe)",
     )
     out_of_core: OutOfCoreMode | None = Field(
         None,
-        description="tensors between the two passes of a block of layers: none (default): they stay; swap: they go to "
-        "host memory; recompute: they are computed again; checkpoint: likewise, in about the root of the number of "
-        "blocks; karma: one of these for each block, planned by simulation",
+        description="tensors of a block of layers between its two passes: none (default): the tensors stay; swap: "
+        "they go to host memory; recompute: they are computed again; checkpoint: recompute with about sqrt(n) blocks "
+        "instead of the n smallest; karma: a decision for each block, planned by simulation",
     )
     out_of_core_plan: str | dict[str, Any] | None = Field(
         None, description="instead of out_of_core: a decision for each block, a file (YAML or JSON) or the plan itself"
     )
     weights: Weights | None = Field(
         None,
-        description="keep (default); swap: weights, gradients and optimizer state are in host memory, a block's "
-        "weights are copied for each of its passes, and the host updates them",
+        description="keep (default): everything in device memory; swap: weights, gradients and optimizer state in "
+        "host memory; a block's weights are copied for each of its passes, and the host updates them",
     )
 
     def training_ranks(self, world_size: int) -> int:
-        """Replicas of the network, which have images of their own."""
+        """Number of replicas of the network; each replica has its own images."""
         return max(world_size // self.held_partitions, 1)
 
     @property
     def held_partitions(self) -> int:
-        """Partitions of the network, 1 where the section has none."""
+        """Number of partitions of the network, by default 1."""
         return self.partitions or len(self.layers_per_partition or ()) or 1
 
 

@@ -55,7 +55,7 @@ def settings_of(resolved: ConvnetResolved) -> ConvnetSettings:
 
 
 def workload_of(resolved: ConvnetResolved, machine: Machine) -> ConvnetWorkload:
-    """The workload with everything in device memory; partitions that are not stated have even times on the machine.
+    """The workload with everything in device memory; by default partitions have even times on the machine.
 
     Raises:
         InputError: its settings contradict each other.

@@ -37,7 +37,7 @@ from workloads.dlrm.sharding.placing import too_much
 from workloads.dlrm.sharding.plan import Plan
 
 NO_ROOM = "memory beside tables fills a rank"
-OVER_CAPACITY = "a rank holds more than it may"
+OVER_CAPACITY = "a rank needs more memory than it has"
 
 SEARCH_RANK_STEPS, MOST_STEPS, LEAST_STEPS = 16_384, 128, 8
 """Steps of a search when the scenario says nothing: so many over the number of ranks, within these bounds."""

@@ -62,7 +62,7 @@ def _check_update(document: Document, chosen: DlrmSection, cluster: Cluster) -> 
 def why_undivided(
     dense: DenseStrategies, cluster: Cluster, framework: Framework, placement: Placement, world_size: int
 ) -> tuple[KeyPath, str] | None:
-    """Key and reason where no generator records these strategies of dense layers; None where one does."""
+    """Key and reason if the job cannot have these strategies of dense layers; None if it can."""
     if dense.plain:
         return None
     if cluster.node.gpu is None:
@@ -72,15 +72,15 @@ def why_undivided(
     local = min(cluster.node.ranks, world_size)
     here = [strategies.on(local, world_size // local) for strategies in (dense.bottom, dense.top)]
     if placement != "block" and any(strategies.node != strategies.between for strategies in here):
-        return PLACEMENT, "dense layers with a strategy within a node need consecutive ranks on each node"
+        return PLACEMENT, "strategies of dense layers within a node need consecutive ranks on each node"
     return None
 
 
 def _check_dense(asked: Asked[DlrmModel, DlrmScenario]) -> None:
-    """Refuse divided dense layers where no generator records them.
+    """Refuse divided dense layers for jobs that cannot have them.
 
     Raises:
-        InputError: the scenario divides them.
+        InputError: the job cannot have the strategies of the scenario.
     """
     dense, placement = asked.scenario.workload.dense or DenseStrategies(), asked.scenario.placement
     found = why_undivided(dense, asked.cluster, asked.framework, placement, asked.world_size)
@@ -109,7 +109,7 @@ def _read_sharding(
     """The sharding with its plan file read, or with the default planner; and where the plan stands."""
     sharding = scenario.workload.sharding
     if sharding.planner is not None and sharding.plan is not None:
-        raise document.error(PLAN, "stands beside planner", expected="one of planner and plan")
+        raise document.error(PLAN, "given together with planner", expected="one of planner and plan")
     if sharding.plan is None:
         own = framework.planner.value if framework.planner is not None else DEFAULT_PLANNER
         return sharding.model_copy(update={"planner": sharding.planner or own}), (document, PLAN)

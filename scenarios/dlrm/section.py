@@ -99,7 +99,7 @@ class DlrmSection(Section):
     )
     ingestion: Ingestion | None = Field(None, description="reader hosts; without them batches are always there")
     strategy: Literal["hybrid"] = Field(
-        "hybrid", description="hybrid: embedding tables model-parallel, dense layers as in dense"
+        "hybrid", description="hybrid: embedding tables model-parallel, dense layers as the key dense says"
     )
     dense: DenseStrategies | None = Field(
         None, description="strategies of dense layers within a node and between nodes (default: ddp, data-parallel)"

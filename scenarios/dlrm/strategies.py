@@ -1,8 +1,9 @@
-"""Strategies of a DLRM: of its tables, and of its dense layers before and behind the interaction.
+"""Strategies of a DLRM: planner of its tables, and strategies of its dense layers before and behind the interaction.
 
-Tables are sharded as a planner does it, among them the one that copies all of them; dense layers are data-parallel,
-FSDP or tensor-parallel within a node and between nodes. A planner's plan is made once, for the strategies that leave it
-most memory; where it does not fit beside others, it is made again for these. The scenario's own has the plan of a run.
+A planner shards the tables; one planner copies all tables. Dense layers are data-parallel, FSDP or tensor-parallel
+within a node and between nodes. Each planner plans once, for the dense strategies that leave the most memory for
+tables. If this plan does not fit with other dense strategies, the planner plans again for them. The scenario's own
+strategies have the plan of a run.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from workloads.dlrm.sharding.plan_file import read_plan
 from workloads.graph.levels import LevelStrategies, all_levels
 
 OWN = "the scenario's"
-"""Name of a plan that the scenario gives."""
+"""Name of the scenario's own plan."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +47,8 @@ class DlrmChoice:
 
     Attributes:
         tables: a planner, or `OWN`.
-        apart: whether the plan is made for these dense layers, not for those that leave most memory; choices that
-            differ in it are equal.
+        apart: whether the plan is made for these dense strategies instead of the strategies that leave the most memory;
+            ignored by comparisons.
     """
 
     tables: str
@@ -92,13 +93,13 @@ class DlrmStrategies:
         self._roomiest = min(self._dense, key=self._beside_bytes)
 
     def choices(self) -> Iterator[DlrmChoice]:
-        """All strategies of the dense layers, with the tables of each planner."""
+        """All pairs of strategies of the dense layers and planner of the tables."""
         planners = dict.fromkeys([self.own.tables, *(PLANNERS_TRIED if self.resolved.world_size > 1 else ())])
         for tables, (bottom, top) in product(planners, self._dense):
             yield DlrmChoice(tables, bottom, top)
 
     def least_s(self, choice: DlrmChoice) -> float:
-        """Bound of the lowered graph; 0 without a plan, where iterations vary, and where a change does not apply."""
+        """Lower bound of the lowered graph, seconds; 0 without a plan, if iterations vary or no change applies."""
         plan = self._plan(choice)
         if isinstance(plan, str):
             return 0.0
@@ -126,7 +127,7 @@ class DlrmStrategies:
         )
 
     def again(self, choice: DlrmChoice) -> DlrmChoice | None:
-        """The same with a plan for its own dense layers."""
+        """The same strategies with a plan made for these dense layers."""
         if choice.apart or choice.tables == OWN or (choice.bottom, choice.top) == self._roomiest:
             return None
         again = replace(choice, apart=True)
@@ -161,7 +162,7 @@ class DlrmStrategies:
         return _in_section(with_dense, {"sharding": sharding})
 
     def _possible(self) -> Iterator[Classes]:
-        """Strategies of the dense layers that machine and model allow; the others are noted as impossible."""
+        """Strategies of the dense layers that machine and model allow; the others are recorded as impossible."""
         for bottom, top in product(all_levels(*self._levels), repeat=2):
             why = self._why_impossible(DenseStrategies(bottom=bottom, top=top))
             if why is None:
@@ -170,7 +171,7 @@ class DlrmStrategies:
                 self.impossible.append(StrategyFound(self.words(DlrmChoice("any", bottom, top)), why=why))
 
     def _why_impossible(self, dense: DenseStrategies) -> str | None:
-        """Reason why dense layers cannot have these strategies."""
+        """Reason why the job cannot have these strategies of dense layers."""
         resolved = self.resolved
         placement = resolved.scenario.placement
         refused = why_undivided(dense, resolved.cluster, resolved.framework, placement, resolved.world_size)
@@ -184,17 +185,17 @@ class DlrmStrategies:
 
     @property
     def _levels(self) -> tuple[int, int]:
-        """Ranks of a node, and nodes."""
+        """Number of ranks of a node, and number of nodes."""
         local = min(self.resolved.cluster.node.ranks, self.resolved.world_size)
         return local, self.resolved.world_size // local
 
     def _beside_bytes(self, classes: Classes) -> float:
-        """Device memory that is not for tables."""
+        """Device memory that tables cannot use, bytes."""
         settings = replace(self._job.settings, dense=DenseStrategies(bottom=classes[0], top=classes[1]))
         return bytes_beside_tables(self.resolved.model, self._job.tables, settings)
 
     def _plan(self, choice: DlrmChoice) -> Plan | str:
-        """The plan of a choice, or the reason why there is none."""
+        """The plan of a choice, or the reason why no plan exists."""
         bottom, top = (choice.bottom, choice.top) if choice.apart else self._roomiest
         key = DlrmChoice(choice.tables, bottom, top)
         if key not in self._plans:
@@ -219,7 +220,7 @@ class DlrmStrategies:
         return _in_section(self.resolved, {"dense": dense, "sharding": sharding})
 
     def _settings(self, choice: DlrmChoice) -> tuple[str, ...]:
-        """``KEY=VALUE`` settings that differ from the scenario's; remembers the choice of each."""
+        """``KEY=VALUE`` settings that differ from the scenario's; remembers the choice of the settings."""
         found = [] if choice.tables == self.own.tables else [f"workload.sharding.planner={choice.tables}"]
         for key in ("bottom", "top"):
             chosen, has = getattr(choice, key), getattr(self.own, key)

@@ -113,7 +113,7 @@ def _batch(document: Document, section: PsSection, trainers: int) -> int:
     if batch is None:
         return threads * (section.batch_per_thread or BATCH_PER_THREAD)
     if section.batch_per_thread is not None:
-        raise document.error(PER_THREAD, "stands beside global_batch_size", expected="one of the two")
+        raise document.error(PER_THREAD, "given together with global_batch_size", expected="one of the two")
     if batch % threads:
         below = batch - batch % threads
         expected = f"a multiple of {threads}, e.g. {below or threads}"

@@ -31,10 +31,10 @@ from workloads.inference.settings import InferenceSettings
 InferenceResolved: TypeAlias = ResolvedScenario[DlrmModel, InferenceScenario]
 
 TASKS, TASKS_PER_LAYER = 40, 4
-"""Tasks of a batch beside its layers, and of each layer (for the estimate of a run's memory)."""
+"""Number of tasks of a batch without its layers, and of each layer (for the estimate of a run's memory)."""
 
 MORE_CACHE = (2.0, 4.0)
-"""Factors on the cache that a search for levers tries."""
+"""Factors on the size of the cache in the search for levers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +56,11 @@ class PlacedInference:
         return {"tiers": {**tiers, "lookups_found": rows.shares(), "batch": found}}
 
     def summary_sections(self) -> Mapping[str, Any]:
-        """Rows by tier, as before a run."""
+        """Rows by tier."""
         return self.estimate_sections()
 
     def timed_sections(self, low: float, high: float) -> Mapping[str, Any]:
-        """The queue in front of the servers; see `scenarios.family.TimedJob`."""
+        """Results of the queue in front of the servers; see `scenarios.family.TimedJob`."""
         curve = service_curve(self.resolved, self.workload, self.machine, self._requests * self._samples)
         service = curve.of_requests(self._samples)
         return {"serving": serving_of(self._servers(service), curve, low, high)}
@@ -69,7 +69,7 @@ class PlacedInference:
         """Check that the servers can answer all requests.
 
         Raises:
-            InfeasibleError: more arrive; with the utilisation, and numbers of nodes that could.
+            InfeasibleError: more requests arrive; with the utilisation, and a sufficient number of nodes.
         """
         full = self.workload.of_batch(self._requests * self._samples)
         servers = self._servers(ServiceTimes.fixed(iteration_s(self.resolved, full, self.machine), self._requests))
@@ -90,15 +90,15 @@ class PlacedInference:
 
     @property
     def _requests(self) -> int:
-        """Requests of a full batch; they may leave room for a part of another one."""
+        """Number of whole requests in a full batch."""
         return self.workload.settings.most // self._samples
 
     def warnings(self) -> Sequence[str]:
-        """None."""
+        """Warnings from the placement: none."""
         return ()
 
     def device_waits_s(self) -> Mapping[str, float]:
-        """Waits by feature, as far as the forward pass has them."""
+        """Waits by feature, for the features of the forward pass."""
         framework, tables = self.resolved.framework, self.workload.tables
         return {
             "table_s": framework.seconds("table_s") * len(tables),
@@ -106,7 +106,7 @@ class PlacedInference:
         }
 
     def candidates(self, bound: Bound) -> Iterator[Candidate]:  # noqa: ARG002 - an interface
-        """Larger caches, more of the rows in host memory, launches as graphs, narrower rows and products."""
+        """Candidates: larger caches, more rows in host memory, launches as graphs, narrower rows and products."""
         settings, precision = self.workload.settings, self.resolved.scenario.precision
         cache = settings.gpu_cache
         if cache is not None:
@@ -126,7 +126,7 @@ class PlacedInference:
         *,
         place_again: bool = False,  # noqa: ARG002 - an interface
     ) -> InferenceWorkload:
-        """The workload of a changed scenario; raises `InfeasibleError` where it does not fit."""
+        """The workload of a changed scenario; raises `InfeasibleError` if it does not fit."""
         workload = workload_of(resolved)
         memory = _memory(resolved, workload)
         if not memory.fits:
@@ -140,7 +140,7 @@ class PlacedInference:
 
 @dataclass(frozen=True, slots=True)
 class InferenceFamily(DlrmModels):
-    """Served DLRMs; see `scenarios.family.Family` for its members."""
+    """Family of served DLRMs; see `scenarios.family.Family` for its members."""
 
     kind: str = "inference"
     unit: str = "samples"
@@ -159,7 +159,7 @@ class InferenceFamily(DlrmModels):
         return filling.fill(asked)
 
     def expected(self, resolved: InferenceResolved) -> Expected:
-        """Tasks of a server, from the number of layers."""
+        """Number of tasks of a server, from the number of layers."""
         model = resolved.model
         layers = 0 if model.cross is None else 2 * model.cross.layers.value
         if model.uniform_mlp is not None:
@@ -169,7 +169,7 @@ class InferenceFamily(DlrmModels):
         return Expected(TASKS + TASKS_PER_LAYER * layers)
 
     def facts(self, resolved: InferenceResolved) -> Mapping[str, str]:
-        """Requests, batches, tiers and number formats."""
+        """Lines about requests, batches, tiers and number formats."""
         section, precision = resolved.scenario.workload, resolved.scenario.precision
         cache = section.gpu_cache
         rows = "in memory" if cache is None else f"{cache:g} in GPU caches, {section.host_memory:g} in host memory"
@@ -182,10 +182,10 @@ class InferenceFamily(DlrmModels):
         }
 
     def place(self, resolved: InferenceResolved, machine: Machine, progress: Progress) -> PlacedInference:
-        """The servers, if they can answer all requests."""
+        """The placed servers; raises `InfeasibleError` if they cannot answer all requests."""
         progress.stage("timing a batch")
         placed = PlacedInference(resolved, workload_of(resolved), machine)
-        if _memory(resolved, placed.workload).fits:  # a job that does not fit is refused with its memory
+        if _memory(resolved, placed.workload).fits:  # memory that does not fit is reported later
             placed.check_rate()
         return placed
 
@@ -195,7 +195,7 @@ def _memory(resolved: InferenceResolved, workload: InferenceWorkload) -> MemoryR
 
 
 def workload_of(resolved: InferenceResolved) -> InferenceWorkload:
-    """The workload of a scenario: every server with its largest batch."""
+    """The workload of a scenario, with the largest batch on every server."""
     section, precision = resolved.scenario.workload, resolved.scenario.precision
     batch, on_host = resolved.local_batch_size, resolved.cluster.node.gpu is None
     settings = InferenceSettings(

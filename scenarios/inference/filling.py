@@ -16,10 +16,10 @@ BATCH: KeyPath = ("workload", "global_batch_size")
 PER_SERVER: KeyPath = ("workload", "max_batch")
 
 MOST_REQUESTS = 20_000_000
-"""Requests of a run at most: their times take 1 GB, and a minute for batches of one."""
+"""Largest number of requests of a run: their times take 1 GB, and a minute for batches of one."""
 
 FEWEST_REQUESTS = 1_000
-"""Requests of a run at least: a thousandth of them is beyond the largest percentile."""
+"""Smallest number of requests of a run: a thousandth of them is above the largest percentile."""
 
 
 def fill(asked: Asked[DlrmModel, InferenceScenario]) -> Filled[DlrmModel]:
@@ -44,7 +44,7 @@ def _check_passes(document: Document, section: InferenceSection) -> None:
     """Refuse keys of training.
 
     Raises:
-        InputError: one of them is given.
+        InputError: a key of training is given.
     """
     if section.gradient_buckets is not None:
         raise document.error(("workload", "gradient_buckets"), "servers have no gradients", expected="no such key")
@@ -60,36 +60,36 @@ def _check_passes(document: Document, section: InferenceSection) -> None:
 
 
 def _check_machine(document: Document, cluster: Cluster) -> None:
-    """Refuse hosts whose kernels were measured: lookups without an update were not.
+    """Refuse CPUs with measured kernels: lookups without an update were not measured on them.
 
     Raises:
-        InputError: this is one.
+        InputError: the cluster has such a CPU.
     """
     if cluster.node.gpu is None and cluster.node.cpu.kernels:
         raise document.error(
             ("cluster",),
-            "servers are GPUs, or CPUs whose rates are known",
+            "servers are GPUs, or CPUs with known rates",
             given=cluster.name,
             expected="a cluster such as dgx_a100_80 or xeon_8280_opa",
         )
 
 
 def _batch(document: Document, section: InferenceSection, servers: int) -> int:
-    """Samples of the largest batches of all servers.
+    """Samples of the largest batches of all servers together.
 
     Raises:
-        InputError: both keys are given, or servers have different ones.
+        InputError: both keys are given, or the servers cannot have equal batches.
     """
     batch = section.global_batch_size
     if batch is None:
         return servers * (MOST_SAMPLES if section.max_batch is None else section.max_batch)
     if section.max_batch is not None:
-        raise document.error(PER_SERVER, "stands beside global_batch_size", expected="one of the two")
+        raise document.error(PER_SERVER, "given together with global_batch_size", expected="one of the two")
     if batch % servers:
         below = batch - batch % servers
         raise document.error(
             BATCH,
-            f"the {servers} servers have equal batches",
+            f"the {servers} servers need equal batches",
             given=batch,
             expected=f"a multiple of {servers}, e.g. {below or servers}",
         )
@@ -97,10 +97,10 @@ def _batch(document: Document, section: InferenceSection, servers: int) -> int:
 
 
 def more_nodes(document: Document, nodes: int, ranks_per_node: int, most: int) -> list[str]:
-    """Settings for another number of nodes and the same batch of a server, by the keys that the scenario has.
+    """Settings for another number of nodes with the same batch of a server, by the keys of the scenario.
 
     Args:
-        most: samples of a server's batch at most.
+        most: largest number of samples of a server's batch.
     """
     servers = nodes * ranks_per_node
     size = f"nodes={nodes}" if value_at(document.data, ("world_size",)) is None else f"world_size={servers}"
@@ -110,13 +110,13 @@ def more_nodes(document: Document, nodes: int, ranks_per_node: int, most: int) -
 
 
 def _check_requests(document: Document, section: InferenceSection, most: int) -> None:
-    """Refuse requests larger than a batch, and runs of too few or too many of them.
+    """Refuse requests larger than a batch, and runs of too few or too many requests.
 
     Args:
-        most: samples of a server's batch at most.
+        most: largest number of samples of a server's batch.
 
     Raises:
-        InputError: one of these.
+        InputError: the requests are refused.
     """
     if section.samples_per_request > most:
         raise document.error(
@@ -137,10 +137,10 @@ def _check_requests(document: Document, section: InferenceSection, most: int) ->
 
 
 def _tiers(document: Document, section: InferenceSection, cluster: Cluster) -> dict[str, float | int | None]:
-    """Cache and threads of a server.
+    """Fill the cache and the threads of a server.
 
     Raises:
-        InputError: the nodes have no GPUs with caches, or no SSDs for rows that host memory lacks.
+        InputError: the nodes have no GPUs with caches, or no SSDs for rows outside host memory.
     """
     node = cluster.node
     if node.gpu is None:

@@ -15,10 +15,10 @@ from workloads.graph.choices import FloatPrecision, Precision
 from workloads.inference.settings import HOST_ROW_S, SSD_ROW_S
 
 MOST_SAMPLES = 1024
-"""Samples of a batch at most where a scenario states none."""
+"""Default of the largest number of samples of a batch."""
 
 GPU_CACHE = 0.2
-"""Fraction of each table's rows in a server's cache where a scenario states none (TorchRec's share of cached rows)."""
+"""Default of the fraction of each table's rows in a server's cache (TorchRec's share of cached rows)."""
 
 Count: TypeAlias = Annotated[int, Field(ge=1, le=1_000_000)]
 Rate: TypeAlias = Annotated[float, Field(ge=1e-3, le=1e9)]
@@ -29,7 +29,7 @@ class InferencePrecision(Precision):
 
     dense: FloatPrecision = Field("fp16", description="arithmetic of the dense layers")
     tables: TablePrecision = Field("fp32", description="weights of the embedding tables")
-    all_reduce: Literal["fp32"] = Field("fp32", description="nothing: servers sum nothing")
+    all_reduce: Literal["fp32"] = Field("fp32", description="without effect: servers have no all_reduce")
 
 
 class InferenceSection(Section):
@@ -43,34 +43,38 @@ class InferenceSection(Section):
         "or e.g. {distribution: zipf, exponent: 1.05}",
     )
     requests_per_s: Rate = Field(description="requests that arrive in a second at all servers together (Poisson)")
-    samples_per_request: Count = Field(1, description="samples of a request, which are answered together")
+    samples_per_request: Count = Field(1, description="samples of a request; they are answered together")
     max_batch: Count | None = Field(None, description=f"samples of a server's batch at most (default: {MOST_SAMPLES})")
     global_batch_size: BatchSize | None = Field(
-        None, description="samples of the largest batches of all servers, instead of max_batch"
+        None, description="samples of the largest batches of all servers together, instead of max_batch"
     )
     max_wait: Annotated[float, Quantity("s", 0.0, 3600.0)] = Field(
-        0.0, description="time for which the first request of a batch waits for others while a server is idle"
+        0.0,
+        description="longest time for which the first request of a batch waits for more requests while a server is "
+        "idle",
     )
     routing: Routing = Field(
-        "shared", description="shared: one queue for all servers; round_robin, random: a queue for each"
+        "shared",
+        description="shared: one queue for all servers; round_robin, random: one queue for each server, filled in "
+        "turn or at random",
     )
     gpu_cache: Fraction | None = Field(
         None, description=f"fraction of each table's rows in the cache of a GPU (default: {GPU_CACHE}); CPUs have none"
     )
     host_memory: Fraction = Field(
-        1.0, description="fraction of each table's rows in the host memory of a node; below 1 all are on SSDs"
+        1.0, description="fraction of each table's rows in the host memory of a node; below 1 the SSDs hold all rows"
     )
     host_threads: Count | None = Field(
-        None, description="threads of the host that find rows for a GPU (default: its part of the cores)"
+        None, description="threads of the host that find rows for a GPU (default: the GPU's share of the cores)"
     )
     host_row_time: Annotated[float, Quantity("s", 0.0, 1.0)] = Field(
-        HOST_ROW_S, description="time of such a thread to find and copy a row in host memory"
+        HOST_ROW_S, description="time in which one host thread finds and copies a row in host memory"
     )
     ssd_row_time: Annotated[float, Quantity("s", 0.0, 1.0)] = Field(
-        SSD_ROW_S, description="time of such a thread for a row that it reads from SSDs"
+        SSD_ROW_S, description="time of one host thread for a row that it reads from SSDs"
     )
     simulated_time: Annotated[float, Quantity("s", 1e-6, 1e6)] = Field(
-        10.0, description="time for which requests arrive; its first tenth is not counted"
+        10.0, description="simulated time in which requests arrive; results leave out its first tenth"
     )
 
 

@@ -1,8 +1,8 @@
-"""Time of a batch by its size: the engine runs a few sizes, times between them are straight lines.
+"""Time of a batch by its size: the engine runs a few sizes, and times between them are interpolated linearly.
 
-All servers run a batch at once, so a size has the waits for host memory, PCIe switches and SSDs of a busy node. How far
-the time varies with the number of missing rows follows from two more runs of each size, with one standard deviation
-more rows from host memory, and with one more from SSDs.
+All servers run a batch at the same time, so times include the waits for host memory, PCIe switches and SSDs of a busy
+node. Two more runs of each size measure the effect of the number of missing rows on the time: one run with one standard
+deviation more rows from host memory, and one run with one standard deviation more rows from SSDs.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class SizeTime:
         samples: samples of each server.
         time_s: time of the batch, seconds.
         deviation_s: standard deviation from batch to batch, seconds.
-        rows: rows by tier; None where servers have all of them.
+        rows: rows by tier; None if servers have all rows in memory.
     """
 
     samples: int
@@ -60,7 +60,7 @@ class ServiceCurve:
     sizes: Sequence[SizeTime]
 
     def of_requests(self, samples_per_request: int) -> ServiceTimes:
-        """Times of batches of 1 to B requests, by straight lines between simulated sizes."""
+        """Times of batches of 1 to B requests, interpolated linearly between simulated sizes, seconds."""
         known = np.array([size.samples for size in self.sizes])
         asked = samples_per_request * np.arange(1, known[-1] // samples_per_request + 1)
         return ServiceTimes(self._at(asked, known, "time_s"), self._at(asked, known, "deviation_s"))
@@ -75,7 +75,7 @@ def service_curve(
     """Simulate batches of 1, 2, 4... samples, and of the largest size.
 
     Args:
-        most: samples of that size: as many whole requests as a batch has room for.
+        most: samples of the largest size: all whole requests that fit into a batch.
     """
     sizes = [1]
     while STEP * sizes[-1] < most:

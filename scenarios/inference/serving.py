@@ -1,4 +1,4 @@
-"""The queue in front of the servers: latency at the scenario's rate, and over all rates up to saturation."""
+"""The queue in front of the servers: latency at the scenario's rate, and at rates up to saturation."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ LOADS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95)
 """Points of the curve of latency over load: fractions of the servers' capacity."""
 
 CURVE_REQUESTS, CURVE_BATCHES, MOST_CURVE_REQUESTS = 40_000, 50, 10_000_000
-"""Requests of a point of the curve: 36 of the counted ones are beyond the largest percentile; batches of each server
-after the warm-up, if these have more (half as many are 5 % below the median of many at a load of 95 %); and requests
-at most, which take a second and 500 MB: a point that needs more is left out."""
+"""Smallest number of requests of a point of the curve: 36 counted requests are above the largest percentile. Smallest
+number of batches of each server after the warm-up (half of them gives values 5 % below the median of many runs at a
+load of 95 %). Largest number of requests, which take a second and 500 MB: a point that needs more is left out."""
 
 GOOD_LOAD = 0.8
-"""Fraction of the capacity that a refusal of a larger rate proposes; waiting times grow without bound towards 1."""
+"""Fraction of the capacity that the message on a larger rate proposes; waiting times grow without bound towards 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,36 +46,36 @@ class Servers:
 
     @property
     def capacity_per_s(self) -> float:
-        """Requests per second that the servers answer when batches are always full."""
+        """Requests per second that the servers answer with full batches."""
         return self.service.capacity_per_s(self.count)
 
     @property
     def utilisation(self) -> float:
-        """Requests that arrive over those that the servers could answer."""
+        """Rate of arriving requests over the capacity."""
         return self.section.requests_per_s / self.capacity_per_s
 
     def served(self, rate_per_s: float, horizon_s: float, slower: float = 1.0) -> Served:
-        """Answer the requests of a time, with batches that take ``slower`` times as long."""
+        """Answer the requests of a time span, with batches that take ``slower`` times as long."""
         arrivals, others = (np.random.Generator(np.random.PCG64([self.seed, number])) for number in (0, 1))
         rule = BatchRule(len(self.service.mean_s), self.section.max_wait)
         arrival_s = poisson_arrivals(rate_per_s, horizon_s, arrivals)
         return serve(arrival_s, self.count, rule, self.service.times(slower), others, self.section.routing)
 
     def latency(self, slower: float) -> RequestLatency | None:
-        """Latency with batches that take ``slower`` times as long; None where they cannot answer all requests."""
+        """Latency with batches that take ``slower`` times as long; None if the servers cannot answer all requests."""
         if slower * self.utilisation >= 1.0:
             return None
         horizon_s = self.section.simulated_time
         return latency_of(self.served(self.section.requests_per_s, horizon_s, slower), horizon_s)
 
     def usual_batch(self, rate_per_s: float) -> int:
-        """Requests that arrive for a server while it waits for a batch of as many and answers it."""
+        """Requests of a batch in equilibrium: arrivals at a server while it waits for such a batch and answers it."""
         arriving = rate_per_s / self.count * (self.service.mean_s + self.section.max_wait)
         enough = np.flatnonzero(np.arange(1, len(arriving) + 1) >= arriving)
         return int(enough[0]) + 1 if len(enough) else len(arriving)
 
     def curve_requests(self, load: float) -> int:
-        """Requests of a point of the curve, as many as it needs."""
+        """Number of requests that a point of the curve needs."""
         batches = ceil(CURVE_BATCHES / (1.0 - WARM_UP)) * self.count
         return max(CURVE_REQUESTS, batches * self.usual_batch(load * self.capacity_per_s))
 
@@ -97,7 +97,7 @@ def serving_of(servers: Servers, curve: ServiceCurve, low: float, high: float) -
 
     Args:
         low: p10 of a batch's time over its prediction.
-        high: p90 of it.
+        high: p90 of a batch's time over its prediction.
     """
     section, horizon_s = servers.section, servers.section.simulated_time
     served = servers.served(section.requests_per_s, horizon_s)
@@ -131,10 +131,10 @@ def enough_nodes(servers: Servers, ranks_per_node: int, nodes: int) -> int:
 
 
 def overload(servers: Servers, more: Sequence[str]) -> str:
-    """Message of a rate that the servers cannot answer.
+    """Error message for a rate above the capacity of the servers.
 
     Args:
-        more: settings of a number of nodes whose servers can; empty: the cluster has no more.
+        more: settings of a sufficient number of nodes; empty: the cluster has no more nodes.
     """
     section, capacity = servers.section, servers.capacity_per_s
     time = format_quantity(float(servers.service.mean_s[-1]), "s")

@@ -18,7 +18,7 @@ PARTS_OF_A_STAGE = (1, 2, 4)
 """Virtual stages that are tried, beside the job's own number: each adds messages, and activations in flight."""
 
 RECOMPUTE: tuple[Recompute, ...] = get_args(Recompute)
-"""Choices of recomputation, from the fastest to the one with least memory; `_useful` leaves some out."""
+"""Choices of recomputation, from the fastest to the choice with least memory; `_useful` leaves some out."""
 
 MOST_CONTEXT = 8
 """Most ranks that share a sequence, unless the job's own are more; within a node, as tensor groups."""

@@ -71,8 +71,8 @@ class PlacedTransformer:
         }
 
     def summary_sections(self) -> Mapping[str, Any]:
-        """The same, and kernels by block, unless the graph is transformed."""
-        if self.resolved.scenario.transform:  # kernels of blocks are others then
+        """The same sections, and kernels by block for an unchanged graph."""
+        if self.resolved.scenario.transform:  # transformations change the kernels of blocks
             return self.estimate_sections()
         found = blocks_of(self.workload.settings, self.machine.compute)
         return {**self.estimate_sections(), BLOCKS_KEY: [asdict(block) for block in found]}
@@ -219,12 +219,12 @@ class TransformerFamily:
         memory = memory_report(resolved, workload)
         if not memory.fits:
             progress.stage("looking for a division that fits")
-            raise refusal(resolved, memory, "a rank holds more than it may")
+            raise refusal(resolved, memory, "a rank needs more memory than it has")
         return PlacedTransformer(resolved, workload, machine)
 
 
 def workload_of(resolved: TransformerResolved, machine: Machine) -> TransformerWorkload:
-    """The workload of a scenario, with the layers that its transformations repeat."""
+    """The workload of a scenario, with the layers repeated by transformations."""
     workload = TransformerWorkload(settings_of(resolved))
     if not resolved.scenario.transform:
         return workload
@@ -237,7 +237,7 @@ FAMILIES.add("transformer", TransformerFamily(), "transformers with data, tensor
 
 
 def _messages(resolved: TransformerResolved) -> dict[str, Any]:
-    """Order of the sites, and compression of messages between stages in words, each where there is one."""
+    """Order of the sites, and description of the compression of messages between stages, if the job has them."""
     found: dict[str, Any] = {}
     if resolved.site_order:
         found["site_order"] = list(resolved.site_order)

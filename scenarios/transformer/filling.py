@@ -65,7 +65,7 @@ def fill(asked: Asked[Transformer, TransformerScenario]) -> Filled[Transformer]:
 def _check_compression(
     document: Document, section: TransformerSection, settings: TransformerSettings, cluster: Cluster
 ) -> None:
-    """Refuse compression of nothing, and formats that cannot have their ratio.
+    """Refuse compression without effect, and formats that cannot have their ratio.
 
     Raises:
         InputError: no tensor is named, no message is sent, or an element has fewer bits than the ratio.
@@ -74,7 +74,7 @@ def _check_compression(
     if choice is None:
         return
     if settings.sizes.pipeline == 1:
-        message = "there are no messages between stages to compress"
+        message = "the job has no messages between stages"
         expected = "a pipeline of 2 or more, or no such key"
         raise document.error(COMPRESSION, message, given="pipeline: 1", expected=expected)
     if choice.where == "between_sites" and len(cluster.site_names) < 2:
@@ -83,7 +83,7 @@ def _check_compression(
         raise document.error(where, f"{cluster.name} is one site", given=choice.where, expected=expected)
     bits, tensors = 8 * settings.element_bytes, {"activations": choice.activations, "gradients": choice.gradients}
     if not any(tensors.values()):
-        raise document.error(COMPRESSION, "nothing is compressed", expected="activations, gradients, or both")
+        raise document.error(COMPRESSION, "the direction is missing", expected="activations, gradients, or both")
     for name, tensor in tensors.items():
         if tensor is not None and tensor.format == "quantize" and tensor.ratio > bits:
             message = f"an element has {bits} bits"
@@ -150,7 +150,7 @@ def _sequences(document: Document, section: TransformerSection, sizes: ParallelS
     if tokens is None:
         sequences, key, unit = asked or step * sizes.pipeline, SEQUENCES, 1
     elif asked is not None:
-        raise document.error(SEQUENCES, "stands beside global_batch_size", expected="one of the two")
+        raise document.error(SEQUENCES, "given together with global_batch_size", expected="one of the two")
     else:
         sequences, key, unit = tokens // length, BATCH, length
     if (tokens or length) % length or sequences < 1 or sequences % step:

@@ -116,7 +116,7 @@ class LeastTime:
 
 
 def least_time_of(resolved: TransformerResolved, machine: Machine) -> LeastTime:
-    """Least times of divisions of a scenario; on several sites as if all nodes were in one, which is no slower."""
+    """Least times of divisions of a scenario; several sites count as one site, which is no slower."""
     if machine.topology.site_of is None:
         return LeastTime(machine)
     return LeastTime(machine_of(replace(resolved, cluster=resolved.cluster.of_one_site())))

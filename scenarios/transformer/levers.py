@@ -15,7 +15,7 @@ from scenarios.transformer.typed import TransformerResolved, with_changes
 from workloads.transformer.settings import AttentionChoice, ContextExchange, Sharding, TransformerSettings
 
 MOST_TRIED = 8
-"""Number of settings of free keys that are run, by their least times: a second or two each."""
+"""Number of simulated settings of free keys, by their least times: a second or two each."""
 
 
 def candidates(

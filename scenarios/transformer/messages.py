@@ -1,8 +1,8 @@
 """Messages between pipeline stages on the sites of a cluster: their links, their compression, and the best order.
 
-A boundary between two stages is crossed by a message of each rank and micro-batch, there and back. With f_i and b_i the
-times of the slowest messages over boundary i = 0, 1, ... there and back, s_i their sum, p stages, m micro-batches, and
-no time for compute, which is the same in every order, 1F1B takes at least, for each i,
+Each rank and micro-batch sends a message over each boundary between two stages, forward and backward. Let f_i and b_i
+be the times of the slowest messages over boundary i = 0, 1, ... forward and backward, and s_i = f_i + b_i. Compute
+takes the same time in every order and is left out. With p stages and m micro-batches 1F1B takes, for each i, at least
 
     sum_{j<i} s_j  +  f_i  +  max(min(p - 2 - i, m - 1) f_i, sum_{j>i} s_j)  +  m b_i
     sum_{j<i} s_j  +  m f_i  +  sum_{j>i} s_j  +  b_i
@@ -11,10 +11,10 @@ no time for compute, which is the same in every order, 1F1B takes at least, for 
 (the later stage passes p - 2 - i micro-batches on before its first backward pass, then all come back over the boundary;
 all go there before the last one comes back; at most p - i micro-batches are on their way beyond stage i).
 
-Orders are judged by the largest of these (with parts of stages by the bytes over the slowest link alone), and by the
-sum of a gradient that the first and the last stage both have (tied weights). Up to `MOST_SITES` sites all orders are
-looked at, of sites that are alike one; with more, chains of nearest neighbours from each site, improved by reversing
-parts of them (2-opt).
+The cost of an order is the largest of these bounds (with interleaved parts of stages: the bytes over the slowest link
+only), and the time to sum the gradient of weights that the first and the last stage share (tied weights). Up to
+`MOST_SITES` sites the search compares all orders, once for each set of equal sites. For more sites it compares chains
+of nearest neighbours from each site, improved by reversing parts of the chain (2-opt).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from workloads.transformer.iteration import TIED, gradient_sums
 from workloads.transformer.settings import TransformerSettings
 
 MOST_SITES = 6
-"""Sites of which all orders are looked at: 720 of them, a tenth of a second."""
+"""Largest number of sites with a search of all orders: 720 orders, a tenth of a second."""
 
 Order = tuple[str, ...]
 
@@ -48,8 +48,8 @@ class StageMessages:
     """Messages of a job on its cluster.
 
     Attributes:
-        settings: the job; its compression is not looked at.
-        choice: compression that the scenario asks for.
+        settings: the job; its compression is not used.
+        choice: compression of the scenario.
     """
 
     cluster: Cluster
@@ -60,13 +60,13 @@ class StageMessages:
 
     @staticmethod
     def of(scenario: TransformerScenario, cluster: Cluster, settings: TransformerSettings) -> StageMessages:
-        """The messages of a scenario's job, or of another division of it."""
+        """The messages of a scenario's job, or of another division of the job."""
         return StageMessages(
             cluster, settings, scenario.workload.compression, scenario.placement, scenario.variation.seed
         )
 
     def compressed(self, order: Order | None) -> TransformerSettings:
-        """The job with its compression on sites in an order; None: the cluster's own."""
+        """The job with its compression on sites in an order; None: the cluster's order."""
         if self.choice is None or self.settings.sizes.boundaries == 0:
             return replace(self.settings, compression=None)
         return replace(self.settings, compression=self._compression(self.choice, self._ends(order)))
@@ -83,7 +83,7 @@ class StageMessages:
         return MessageCompression(_tensor(choice.activations), _tensor(choice.gradients), strength)
 
     def message_s(self, order: Order | None) -> tuple[FloatArray, FloatArray]:
-        """Time of the slowest messages over each boundary, there and back, seconds ``[boundaries]``."""
+        """Time of the slowest messages over each boundary, forward and backward, seconds ``[boundaries]``."""
         settings, ends = self.settings, self._ends(order)
         packing = None if self.choice is None else self._compression(self.choice, ends)
         slowest: list[FloatArray] = []
@@ -97,7 +97,7 @@ class StageMessages:
         return slowest[0], slowest[1]
 
     def cost_s(self, order: Order | None) -> float:
-        """Seconds by which an order is judged, see the module."""
+        """Cost of an order, seconds; see the module."""
         settings, (there_s, back_s) = self.settings, self.message_s(order)
         if settings.sizes.virtual_stages > 1:
             most_s = float(np.maximum(there_s, back_s).max(initial=0.0))
@@ -107,7 +107,7 @@ class StageMessages:
         return passing + self._tied_s(order)
 
     def _tied_s(self, order: Order | None) -> float:
-        """Time in which the ranks of the first and the last stage sum the gradient of tied weights, in pairs."""
+        """Time in which pairs of ranks of the first and the last stage sum the gradient of tied weights, seconds."""
         settings, sizes = self.settings, self.settings.sizes
         if not settings.model.tied or sizes.pipeline == 1:
             return 0.0
@@ -118,18 +118,18 @@ class StageMessages:
         return 2.0 * float(self._seconds(ends, np.full(ends.cross.shape, amount / 2.0)).max())
 
     def orders(self) -> Iterator[Order]:
-        """All orders of the sites, of sites that are alike one."""
+        """All orders of the sites, without orders that differ in equal sites only."""
         alike = self._alike
         for order in permutations(self.cluster.site_names):
             if all(list(order).index(one) < list(order).index(other) for one, other in alike):
                 yield order
 
     def best_order(self) -> Order:
-        """The order that costs least."""
+        """The order with the lowest cost."""
         return self.good_orders()[0]
 
     def good_orders(self) -> list[Order]:
-        """All orders, or of many sites the improved chains; the one that costs least first."""
+        """All orders, or the improved chains of many sites, by ascending cost."""
         few = len(self.cluster.site_names) <= MOST_SITES
         found = self.orders() if few else (self._improved(chain) for chain in self._chains())
         return sorted(dict.fromkeys(found), key=self.cost_s)
@@ -144,7 +144,7 @@ class StageMessages:
         return self._between(order, stages, [(stage + 1) % self.settings.sizes.pipeline for stage in stages])
 
     def _between(self, order: Order | None, stages: Sequence[int], others: Sequence[int]) -> _Ends:
-        """Ranks of some stages, and those at the same place of other stages."""
+        """Ranks of some stages, and the ranks at the same place of other stages."""
         sizes = self.settings.sizes
         node_of, _, site_of = placed(self.cluster, sizes.world_size, self.placement, self.seed, order)
         site_of = np.zeros_like(node_of) if site_of is None else site_of
@@ -152,7 +152,7 @@ class StageMessages:
         return _Ends(site_of[first], site_of[second], node_of[first] != node_of[second])
 
     def _seconds(self, ends: _Ends, sent_bytes: FloatArray) -> FloatArray:
-        """Time of messages ``[boundaries, ranks of a stage]``: over a link between sites, over NICs, or none in a node.
+        """Seconds of messages ``[boundaries, ranks of a stage]``: over a link between sites, over NICs, or 0 in a node.
 
         Messages of a boundary that cross the same link share it.
         """
@@ -178,7 +178,7 @@ class StageMessages:
 
     @cached_property
     def _alike(self) -> list[tuple[str, str]]:
-        """Pairs of sites that no order can tell apart: as many nodes, and the same links to all others."""
+        """Pairs of equal sites: the same number of nodes, and the same links to all other sites."""
         names, (latency_s, rate) = self.cluster.site_names, self._links
         nodes = [site.nodes.value for site in self.cluster.sites or ()]
         found = []
@@ -190,7 +190,7 @@ class StageMessages:
         return found
 
     def _chains(self) -> Iterator[Order]:
-        """Chains from each site to the nearest one that is left, by the time of a whole tensor."""
+        """Chains from each site to the nearest remaining site, by the time of a whole tensor."""
         names, (latency_s, rate) = self.cluster.site_names, self._links
         time_s = latency_s + self._plain_bytes / rate
         for start in range(len(names)):
@@ -201,7 +201,7 @@ class StageMessages:
             yield tuple(names[site] for site in chain)
 
     def _improved(self, order: Order) -> Order:
-        """An order that no reversal of a part of it improves."""
+        """An order that no reversal of a part improves."""
         best_s, better = self.cost_s(order), True
         while better:
             better = False
@@ -218,8 +218,8 @@ class _Ends:
     """Both ends of every message ``[boundaries, ranks of a stage]``.
 
     Attributes:
-        one: site of the rank of the earlier stage; ``other``: of the later one.
-        leaves: whether they are on different nodes.
+        one: site of the rank of the earlier stage; ``other``: site of the rank of the later stage.
+        leaves: whether the two ranks are on different nodes.
     """
 
     one: IntArray
@@ -228,15 +228,16 @@ class _Ends:
 
     @property
     def cross(self) -> IntArray:
-        """Whether the sites differ."""
+        """Whether the two ranks are on different sites."""
         return np.asarray(self.one != self.other)
 
 
 def passing_s(there_s: FloatArray, back_s: FloatArray, microbatches: int) -> float:
-    """Least time of 1F1B whose kernels take none, seconds; see the module.
+    """Lower bound of the time of 1F1B with kernels that take no time, seconds; see the module.
 
     Args:
-        there_s: time of a message to the next stage over each boundary ``[p - 1]``; ``back_s``: back to the one before.
+        there_s: time of a message to the next stage over each boundary ``[p - 1]``; ``back_s``: time to the stage
+            before.
     """
     stages, longest = len(there_s) + 1, 0.0
     both_s, most_s = there_s + back_s, np.maximum(there_s, back_s)

@@ -1,4 +1,4 @@
-"""The fastest division of a transformer among its ranks, and the divisions it was compared with."""
+"""The fastest division of a transformer among its ranks, and the divisions of the comparison."""
 
 from __future__ import annotations
 
@@ -80,9 +80,9 @@ def study_divisions(
 
 
 def _nothing_fits(resolved: TransformerResolved, search: BestFirst[Division, DivisionFound]) -> Exception:
-    """The error of a job that fits under no division."""
+    """The error for a job that fits under no division."""
     nearest = min(search.refused, key=lambda found: found.excess_bytes)
     there = with_changes(resolved, nearest.settings)
     memory = memory_of(there, settings_of_resolved(there))
     words = " ".join(f"--set {setting}" for setting in nearest.settings) or "the scenario's own"
-    return refusal(resolved, memory, f"none of its {search.count:,} divisions does; the nearest: {words}")
+    return refusal(resolved, memory, f"none of its {search.count:,} divisions fits; the nearest: {words}")

@@ -1,7 +1,7 @@
-"""The divisions of a transformer as a space to search (`scenarios.search`): those that do not fit recompute more.
+"""The divisions of a transformer as a space to search (`scenarios.search`): divisions that do not fit recompute more.
 
-On a cluster with sites each division stands on the order of the sites in which its messages take least; the fastest
-one is then simulated in others, too.
+On a cluster with sites each division has the order of sites with the shortest time of its messages. The fastest
+division is then simulated in other orders, too.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from workloads.transformer.family import TransformerWorkload
 from workloads.transformer.settings import ParallelSizes, TransformerSettings
 
 MOST_SITES_SIMULATED = 4
-"""Sites of which all orders of the fastest division are simulated: 24 at most."""
+"""Largest number of sites for which all orders of the fastest division are simulated: at most 24 orders."""
 
 MOST_ORDERS_SIMULATED = 8
-"""Orders of more sites that are simulated, those that cost least, beside the cluster's own."""
+"""Number of simulated orders of more sites: the orders with the lowest costs, and the cluster's own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +36,8 @@ class Division:
     """A division of a job.
 
     Attributes:
-        settings: the job without compression, which each run has by its order of the sites.
-        site_order: order of the sites along the pipeline; empty: the cluster has none.
+        settings: the job without compression; a run adds the compression of its order of the sites.
+        site_order: order of the sites along the pipeline; empty: the cluster has no sites.
     """
 
     settings: TransformerSettings
@@ -59,7 +59,7 @@ class DivisionFound:
         iteration_time_s: iteration time of a run; None: it does not fit, or is not simulated.
         exposed_comm: share of the iteration in which ranks communicate and compute nothing; likewise.
         own: whether it is the scenario's.
-        site_order: order of the sites along the pipeline; empty: the cluster has none.
+        site_order: order of the sites along the pipeline; empty: the cluster has no sites.
     """
 
     settings: tuple[str, ...]
@@ -112,9 +112,9 @@ class DivisionSpace:
             yield Division(settings, self._best_order(settings)[0])
 
     def least_s(self, choice: Division) -> float:
-        """Seconds of its kernels (`scenarios.transformer.least_time`), or of its messages in the best order.
+        """The larger of the least time of kernels (`scenarios.transformer.least_time`) and of messages, seconds.
 
-        It is 0 where iterations vary.
+        The time is 0 if iterations vary.
         """
         if self.resolved.scenario.variation.varies:
             return 0.0
@@ -126,7 +126,7 @@ class DivisionSpace:
         return replace(choice, settings=replace(choice.settings, recompute=more[0])) if more else None
 
     def other_orders(self, found: DivisionFound) -> list[Division]:
-        """A division on the sites in other orders: all of them, or where these are many the best and the cluster's."""
+        """A division on the sites in other orders: all orders, or for many sites the best orders and the cluster's."""
         choice, names = self._looked[found.settings], self.resolved.cluster.site_names
         if not names or choice.settings.sizes.pipeline == 1:
             return []
@@ -164,7 +164,7 @@ class DivisionSpace:
         )
 
     def _best_order(self, settings: TransformerSettings) -> tuple[Order, float]:
-        """Order of the sites that costs least, and its cost in seconds; alike for what changes no message."""
+        """Order of the sites with the lowest cost, and its cost, seconds."""
         if settings.sizes.pipeline == 1 or not self.resolved.cluster.site_names:
             return self.own.site_order, 0.0
         key = (replace(settings.sizes, shard_size=settings.sizes.shards), settings.micro_batch)
@@ -193,7 +193,7 @@ def with_other_orders(
 
 
 def _own_order(resolved: TransformerResolved) -> Order:
-    """Order of the scenario's sites; empty: there are none."""
+    """Order of the scenario's sites; empty: the cluster has no sites."""
     return resolved.site_order or resolved.cluster.site_names
 
 
@@ -219,7 +219,7 @@ def simulated(resolved: TransformerResolved, found: DivisionFound) -> dict[str, 
 
 
 def settings_in_words(settings: TransformerSettings, resolved: TransformerResolved) -> tuple[str, ...]:
-    """``KEY=VALUE`` settings that give a scenario these sizes, without the ones it has already."""
+    """``KEY=VALUE`` settings that give a scenario these sizes, without settings that it has already."""
     section, sizes, whole = resolved.scenario.workload, settings.sizes, {"data", "shard_size"}
     found = [
         f"workload.parallel.{key}={getattr(sizes, key)}"

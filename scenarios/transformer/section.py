@@ -119,8 +119,9 @@ class TransformerSection(Section):
     )
     compression: CompressionChoice | None = Field(
         None,
-        description="compression of messages between pipeline stages: {activations: {format, ratio, reads}, gradients: "
-        "likewise, where: between_sites or everywhere, ratios: fixed or adatopk} (default: none)",
+        description="compression of messages between pipeline stages: {activations: {format, ratio, reads}, "
+        "gradients: {format, ratio, reads}, where: between_sites or everywhere, ratios: fixed or adatopk} (default: "
+        "none)",
     )
     compiled: bool = Field(False, description="whether chains of element-wise operators are one kernel each")
     attention: AttentionChoice = Field(

@@ -1,7 +1,8 @@
 """Strategies of a transformer's layers within a node and between nodes, as groups of ranks and their places.
 
-Consecutive ranks are a tensor group, then those of hybrid shards. With ranks placed in blocks these groups are within a
-node; with ranks dealt out to the nodes one by one (``placement: round_robin``) they are between nodes:
+Consecutive ranks form a tensor group, consecutive tensor groups form a hybrid shard group. With ``placement: block``
+these groups are within a node; with ``placement: round_robin``, one rank after the other on each node, they are between
+nodes:
 
     within a node   between nodes   tensor   sharding          placement
     ddp             ddp             1        none              block
@@ -12,7 +13,8 @@ node; with ranks dealt out to the nodes one by one (``placement: round_robin``) 
     ddp, fsdp       tensor          nodes    none, fsdp        round_robin
     tensor          tensor          all      none              block
 
-Micro-batches are tried with each, and recomputation where it does not fit; there is no pipeline and no context group.
+The search tries all micro-batches with each strategy, and recomputation if a strategy does not fit. It has no pipeline
+and no context groups.
 """
 
 from __future__ import annotations
@@ -40,7 +42,7 @@ from workloads.transformer.settings import ParallelSizes, TransformerSettings
 
 @dataclass(frozen=True, slots=True)
 class TransformerChoice:
-    """Strategies of the layers with their sizes; ``layers`` None: the scenario's, which are no such strategies."""
+    """Strategies of the layers with their sizes; ``layers`` None: the scenario's own division, without a name."""
 
     layers: LevelStrategies | None
     settings: TransformerSettings
@@ -76,7 +78,7 @@ class TransformerStrategies:
         return self._choices
 
     def _possible(self) -> Iterator[TransformerChoice]:
-        """The choices; strategies that model or batch do not allow are noted as impossible."""
+        """The choices; strategies that the model or the batch does not allow are recorded as impossible."""
         settings = self.own.settings
         sequences = sequences_of(settings)
         for layers in all_levels(*self._level_sizes):
@@ -119,7 +121,7 @@ class TransformerStrategies:
         )
 
     def again(self, choice: TransformerChoice) -> TransformerChoice | None:
-        """The same with more recomputation."""
+        """The same strategies with more recomputation."""
         more = more_recomputation(choice.settings)
         return replace(choice, settings=replace(choice.settings, recompute=more[0])) if more else None
 
@@ -138,12 +140,12 @@ class TransformerStrategies:
 
     @property
     def _level_sizes(self) -> tuple[int, int]:
-        """Ranks of a node, and nodes."""
+        """Number of ranks of a node, and number of nodes."""
         ranks = min(self.resolved.cluster.node.ranks, self.resolved.world_size)
         return ranks, self.resolved.world_size // ranks
 
     def _sizes(self, layers: LevelStrategies) -> tuple[ParallelSizes, Placement]:
-        """Groups of ranks of strategies, and the placement of ranks."""
+        """Groups of ranks for the strategies, and the placement of ranks."""
         levels = self._level_sizes
         own = settings_of_resolved(self.resolved).sizes
         tensor = layers.group("tensor", *levels).size

@@ -259,7 +259,7 @@ def _spine(cluster: Cluster) -> Iterator[Weighted]:
 
 
 def _sites(cluster: Cluster) -> Iterator[Weighted]:
-    """Rates of the links between sites: the least sure one stands for all."""
+    """Rates of the links between sites; the least certain rate represents all links."""
     links = cluster.site_links
     if links is None:
         return

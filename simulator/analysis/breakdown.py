@@ -58,7 +58,7 @@ class Breakdown:
 
     @property
     def exposed_comm_share(self) -> float:
-        """Share of the window in which ranks communicate and compute nothing, mean over ranks."""
+        """Share of the window in which ranks communicate and do not compute, mean over ranks."""
         return float(self.exposed_comm_ps.mean()) / max(self.window.length_ps, 1)
 
     def of(self, ranks: range) -> Breakdown:

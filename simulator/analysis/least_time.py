@@ -1,11 +1,11 @@
-"""A time below which no iteration of a lowered program ends, without a run.
+"""Lower bound of the iteration time of a lowered program, without a run.
 
-Three lower bounds, of which the largest counts; every activity takes at least the time that it takes alone:
+The result is the largest of three lower bounds. Every activity takes at least the time that it takes alone:
 
-- the work of all activities of an iteration on a resource, as a share of its capacity;
-- the chain of tasks of a rank from a task that waits for an earlier iteration to the task that it waits for: ``v`` of
-  iteration i + k starts after ``u`` of iteration i, which ends a chain that starts with ``v`` of iteration i;
-- tasks of an in-order stream, the last of which the first one of the next iteration follows: a chain of the same kind.
+- the work of all activities of an iteration on a resource over the capacity of the resource;
+- a chain of tasks of a rank that the next iterations repeat: ``v`` of iteration i + k starts after ``u`` of iteration
+  i, and the chain from ``v`` to ``u`` of iteration i takes its time;
+- the tasks of an in-order stream: a chain of the same kind, because the next iteration follows the last task.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from simulator.operators import FloatArray
 from simulator.program import IntArray
 
 MOST_RANKS = 16
-"""Largest number of ranks of a group whose chains are followed: those with most work on a stream."""
+"""Largest number of ranks of a group with a search of chains: the ranks with most work on a stream."""
 
 
 def least_iteration_s(program: LoweredProgram) -> float:
-    """Seconds of an iteration at least; 0 where durations differ between iterations."""
+    """Lower bound of the iteration time, seconds; 0 if durations differ between iterations."""
     if program.varies:
         return 0.0
     alone = np.array([_alone_ps(activity) for activity in program.activities] + [0.0])
@@ -38,7 +38,7 @@ def _resources_ps(program: LoweredProgram) -> FloatArray:
     found = np.zeros(program.resource_count)
     fused = {int(number) for calls in program.fused.values() for number in calls.activities}
     for number, activity in enumerate(program.activities):
-        if number in fused:  # the calls that run are decided at run time
+        if number in fused:  # the run decides which calls are made
             continue
         for phase in activity.phases:
             np.add.at(found, phase.resources, phase.work_ps * phase.usage)
@@ -46,7 +46,7 @@ def _resources_ps(program: LoweredProgram) -> FloatArray:
 
 
 def _alone_ps(activity: Activity) -> float:
-    """Time of an activity alone, up to the first member's release."""
+    """Time of an activity alone, up to the first member's release, picoseconds."""
     phases = activity.phases
     if activity.release_phase is not None:
         phases = phases[: int(activity.release_phase.min()) + 1]
@@ -54,7 +54,7 @@ def _alone_ps(activity: Activity) -> float:
 
 
 def _tasks_ps(group: LoweredGroup, alone: FloatArray) -> FloatArray:
-    """Least times of tasks ``[T, P]``, of the ranks with most work on any stream."""
+    """Least times of tasks ``[T, P]``, picoseconds, for the ranks with most work on any stream."""
     times = np.broadcast_to(group.durations.at(0), (group.task_count, group.rank_count)).astype(np.float64)
     times[group.activity_tasks] = alone[group.instances]
     work = np.array([times[group.stream_of == stream].sum(axis=0) for stream in range(len(group.streams))])
@@ -63,7 +63,7 @@ def _tasks_ps(group: LoweredGroup, alone: FloatArray) -> FloatArray:
 
 
 def _chains_ps(group: LoweredGroup, times: FloatArray) -> float:
-    """Longest time of a chain that the next iteration repeats, over the iterations that it spans."""
+    """Longest time per iteration of a chain that later iterations repeat, picoseconds."""
     before, back = _order(group)
     starts = {start: place for place, start in enumerate(sorted({start for _, start, _ in back}))}
     longest = np.full((group.task_count, len(starts), times.shape[1]), -np.inf)
@@ -77,7 +77,7 @@ def _chains_ps(group: LoweredGroup, times: FloatArray) -> float:
 
 
 def _order(group: LoweredGroup) -> tuple[list[list[int]], list[tuple[int, int, int]]]:
-    """Tasks of the same iteration that each task waits for; and (task, task of a later iteration, iterations)."""
+    """Tasks of the same iteration before each task; and (task, task of a later iteration, iterations between them)."""
     before: list[list[int]] = [[] for _ in range(group.task_count)]
     back: list[tuple[int, int, int]] = []
     for task in range(group.task_count):
@@ -97,7 +97,7 @@ def _order(group: LoweredGroup) -> tuple[list[list[int]], list[tuple[int, int, i
 
 
 def _sorted(before: list[list[int]]) -> Iterator[int]:
-    """Tasks, each after those that it waits for."""
+    """Tasks in an order that respects dependencies."""
     after: list[list[int]] = [[] for _ in before]
     open_ = [len(tasks) for tasks in before]
     for task, tasks in enumerate(before):

@@ -1,7 +1,7 @@
 """Times of kernels on a CPU socket, from the rates of its data sheet (`hardware_specs.cpu_rates`).
 
     GEMM             start + max(flops / (peak x fraction x share of the cores), bytes / STREAM)
-    convolution      the same, at the GEMM's fraction; a depthwise one moves its tensors only
+    convolution      the same, at the GEMM's fraction; a depthwise convolution moves its tensors only
     lookup           start + (rows that miss the shared cache + indices + pooled vectors) / STREAM
     update           start + (gradients read, one for each lookup written and read, weights and state) / STREAM,
                      times its contention
@@ -160,7 +160,7 @@ class SocketModel:
         return self._started(np.maximum(flops_s, traffic / self.memory_bytes_per_s))
 
     def _convolution(self, operator: Convolution) -> Amount:
-        """Sums as they are written, at the rate of GEMMs: direct convolutions reach about their share of the peak.
+        """Time of a convolution at the rate of GEMMs: direct convolutions reach about the same share of the peak.
 
         70 to 80 % on Skylake sockets (Georganas et al., SC 2018, arXiv:1808.05567, recalled).
         """

@@ -112,7 +112,7 @@ def _cyclic(local: IntArray, resources: IntArray, usage: FloatArray, left: Float
 
 
 def _distinct_columns(usage: FloatArray, capacity: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Resources that can hold somebody back, each once, in an order of their own: their numbers must not decide."""
+    """Resources that can limit an activity, without duplicates, in an order that does not depend on their numbers."""
     distinct = np.unique(np.vstack([capacity, usage]), axis=1)
     usage, capacity = distinct[1:], distinct[0]
     kept = np.unique(stand_ins(usage.T / np.maximum(capacity, np.finfo(float).tiny)[:, None]))
@@ -120,14 +120,16 @@ def _distinct_columns(usage: FloatArray, capacity: FloatArray) -> tuple[FloatArr
 
 
 def stand_ins(columns: FloatArray, most_comparisons: float = np.inf) -> IntArray:
-    """The resource that stands for each ``[R]``: itself, or one that is always full when it is.
+    """The resource that represents each resource ``[R]``: itself, or a resource that is full whenever it is.
 
-    A resource is *dominated* by another one with the same users if all of them take at least as large a share of that
-    one. When it is full the other one is, and the shares are equal: it holds nobody back whom the other does not.
+    Another resource with the same users *dominates* a resource if every user takes at least as large a share of the
+    other resource. When a dominated resource is full, the dominating resource is full too, and the shares are equal:
+    both limit the same users.
 
     Args:
-        columns: share of what is left of each resource that each activity takes alone, 0 for no user ``[R, K]``.
-        most_comparisons: comparisons of numbers; resources that are left after so many stand for themselves.
+        columns: share of the remaining capacity of each resource that each activity takes alone, 0 for no user
+            ``[R, K]``.
+        most_comparisons: largest number of comparisons; after that, the remaining resources represent themselves.
     """
     found = np.arange(len(columns))
     used = columns > 0.0

@@ -2,7 +2,7 @@
 
 In a cluster most resources are used alike: the 4,096 NIC ports under two global collectives are one constraint, not
 4,096. Resources that every phase, and background traffic, uses to the same share are merged into one *class*; fairness
-then works on classes. Classes that another one always fills before are left out (`simulator.engine.sharing.stand_ins`).
+then works on classes. Dominated classes are left out (`simulator.engine.sharing.stand_ins`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from simulator.program import IntArray
 _GOLDEN_GAMMA = 0x9E3779B97F4A7C15  # increment of splitmix64
 _MASK_64 = (1 << 64) - 1
 MOST_COMPARISONS = 3e8
-"""Comparisons of shares for one table, 0.3 s; dominated classes that are not found by then cost nothing but time."""
+"""Limit of comparisons of shares for one table, 0.3 s; further dominated classes cost time, and no accuracy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +124,7 @@ def _arrays(phase: Phase) -> tuple[int, int]:
 
 
 def _without_dominated(table: UsageTable, varying: IntArray) -> UsageTable:
-    """A table without classes that are always full together with another one; ``varying`` ones stay."""
+    """A table without dominated classes; ``varying`` classes stay."""
     stands = np.arange(table.class_count)
     row_of = np.repeat(np.arange(len(table.ptr) - 1), np.diff(table.ptr))
     by_class = np.argsort(table.classes, kind="stable")

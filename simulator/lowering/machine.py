@@ -82,7 +82,7 @@ def build_machine(
         launch_s: host time of one kernel launch, from the framework profile.
         placement: see `Topology.build`.
         seed: seed of a random placement.
-        site_order: order in which the sites of the cluster are filled; None: its own.
+        site_order: order in which ranks fill the cluster's sites; None: the cluster's order.
         algorithms: collective algorithms to force, by operation; the others are chosen by predicted time.
         background: traffic of other jobs on the links of a class.
         compute_model: name in `COMPUTE_MODELS`.

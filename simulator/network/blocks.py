@@ -52,7 +52,7 @@ class Block:
         uniform: whether every domain of an instance holds the same number of its members.
         rail: position of each member among those of its domain, by GPU ``[I, n]``: equal positions are the same GPU of
             each node, and form a rail; None where the domains hold different GPUs.
-        sites: members by site; None: all ranks of the machine are in one.
+        sites: members by site; None: all ranks of the machine are in one place.
     """
 
     number: IntArray
@@ -80,7 +80,7 @@ class Block:
 
     @property
     def site_count(self) -> int:
-        """Number of sites that each instance is on."""
+        """Number of sites of each instance."""
         return 1 if self.sites is None else self.sites.width
 
     @property

@@ -276,7 +276,7 @@ def _full_rate_s(
 
 
 def point_block(cluster: Cluster, point: CalibrationPoint) -> tuple[Topology, Block]:
-    """The ranks of a calibration point: ``ranks_per_node`` on each node, all of one site."""
+    """The ranks of a calibration point: ``ranks_per_node`` on each node, all nodes in one site."""
     gpus = cluster.node.ranks
     topology = Topology.build(cluster.of_one_site(), point.nodes * gpus)
     rank = np.arange(topology.world_size)

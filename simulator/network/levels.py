@@ -78,25 +78,25 @@ class Beside:
 
 
 class Routed(Protocol):
-    """Links whose choice depends on the receiver of a message, too."""
+    """Links that depend on both sender and receiver of a message."""
 
     def loads(self, messages: Messages, block: Block) -> tuple[FloatArray, ...]:
-        """Bytes over the links of `used` of each instance, each ``[I, w]``, one array for each port of the level."""
+        """Bytes over the links `used` of each instance, one array ``[I, w]`` for each port of the level."""
         ...
 
     def used(self, block: Block) -> tuple[IntArray, ...]:
-        """Numbers of the links between members of each instance, each ``[I, w]``, one array for each port."""
+        """Numbers of the links between members of each instance, one array ``[I, w]`` for each port."""
         ...
 
     def farthest(self, messages: Messages, block: Block) -> int:
-        """Links between switches on the longest route of some messages."""
+        """Number of links between switches on the longest route of some messages."""
         ...
 
     def delay_s(self, messages: Messages, block: Block, rounds: int) -> FloatArray | float:
         """Latency of the links themselves, seconds ``[I, 1]`` or a number.
 
         Args:
-            rounds: times that the messages follow each other, each sent on by its receiver.
+            rounds: number of consecutive messages, each sent on by the receiver of the message before.
         """
         ...
 
@@ -116,9 +116,9 @@ class Level:
         crossings: bytes over the link for each byte that needs it.
         beside: traffic that passes NICs on the same links, the other way round: sent from host memory, received into
             it.
-        routed: a torus or the links between sites, where links depend on the receiver; `link` and `inside` are then the
-            rank's node or site. None elsewhere.
-        link_names: names of the links where they have some, in the order of their numbers.
+        routed: a torus or the links between sites, if links depend on the receiver; `link` and `inside` are then the
+            rank's node or site. None for other levels.
+        link_names: names of the links in the order of their numbers, if the links have names.
     """
 
     name: ResourceClass

@@ -133,7 +133,7 @@ def links_per_hop(pattern: Pattern, block: Block, topology: Topology) -> int:
 
 
 def delay_s(stage: Stage, block: Block, topology: Topology) -> FloatArray | float:
-    """Latency of the links between sites on the way of a stage, seconds ``[I, 1]`` or a number."""
+    """Latency of the links between sites on the route of a stage, seconds ``[I, 1]`` or a number."""
     routed = (level.routed for level in topology.levels if level.routed is not None)
     found: FloatArray | float = 0.0
     for links in routed:

@@ -235,18 +235,18 @@ class RingsInSites(Rings):
     """Rings among the members of each site; ``bytes [a, 1]`` or ``[I, n]``."""
 
     def crossing(self, block: Block, label: IntArray) -> Traffic:
-        """1 / k of the bytes in each label of k members; nothing where one holds the site."""
+        """1 / k of the bytes in each label of k members; nothing for a single member."""
         count = block.grouping(label).count
         return both_ways(np.where(count < site_members(block), self.bytes / count, 0.0))
 
     def messages(self, block: Block) -> Messages:  # noqa: ARG002 - the protocol's signature
-        """None between sites."""
+        """Messages between sites: none."""
         return ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BetweenSites(Rings):
-    """Each site sends to the next in the order of their numbers; its k members send 1 / k each.
+    """A ring or chain of sites: each site sends to the next site by number, each of its k members 1 / k of the bytes.
 
     Attributes:
         closed: whether the last site sends to the first.
@@ -255,7 +255,7 @@ class BetweenSites(Rings):
     closed: bool = True
 
     def crossing(self, block: Block, label: IntArray) -> Traffic:
-        """All that a member sends, unless everybody has the label."""
+        """All bytes of a member, unless all members have the label."""
         count = block.grouping(label).count
         return both_ways(np.where(count < block.size, self.bytes / site_members(block), 0.0))
 
@@ -270,7 +270,7 @@ class BetweenSites(Rings):
 
 
 def site_members(block: Block) -> FloatArray:
-    """Members on the member's site, itself included ``[I, n]``."""
+    """Number of members on the site of each member, itself included ``[I, n]``."""
     return np.full(block.ranks.shape, float(block.size)) if block.sites is None else block.sites.count
 
 

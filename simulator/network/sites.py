@@ -1,8 +1,9 @@
-"""Links between sites: one resource for each direction of each pair, shared by all messages of that way.
+"""Links between sites: one resource for each direction of each pair, shared by all messages in this direction.
 
-A message between two sites takes the latency of their link and then, alone, its bytes over the link's rate; messages
-of one way share the link, as those of a NIC do. All links are one resource class of the fastest one's rate; bytes on
-slower ones count for as much more, as on a torus. Links are numbered ``a S + b`` for messages from site a to b of S.
+A message between two sites takes the latency of their link and then, alone, its bytes over the link's rate; messages in
+one direction share the link, as messages share a NIC. All links are one resource class with the rate of the fastest
+link; bytes on slower links have larger weights, as on a torus. Links are numbered ``a S + b`` for messages from site a
+to b of S.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ class SiteMesh:
     Attributes:
         names: names of the sites.
         site_of: site of each rank ``[world_size]``.
-        rate_bytes_per_s: rate from each site to each other ``[S, S]``; inf on the diagonal.
-        latency_s: latency of the same, seconds; 0 on the diagonal.
+        rate_bytes_per_s: rate from each site to each other site ``[S, S]``; inf on the diagonal.
+        latency_s: latency from each site to each other site, seconds ``[S, S]``; 0 on the diagonal.
     """
 
     names: tuple[str, ...]
@@ -50,12 +51,12 @@ class SiteMesh:
 
     @property
     def bytes_per_s(self) -> float:
-        """Rate of the fastest link."""
+        """Rate of the fastest link, bytes/s."""
         return float(self.rate_bytes_per_s[np.isfinite(self.rate_bytes_per_s)].max())
 
     @property
     def link_count(self) -> int:
-        """S^2: the links from a site to itself carry nothing."""
+        """Number of links, S^2; the links from a site to itself carry nothing."""
         return len(self.names) ** 2
 
     @property
@@ -64,7 +65,7 @@ class SiteMesh:
         return tuple(f"{one}>{other}" for one in self.names for other in self.names)
 
     def loads(self, messages: Messages, block: Block) -> tuple[FloatArray]:
-        """Bytes over the links of `used` of each instance ``[I, w]``, those on slower links weighted."""
+        """Weighted bytes over the links `used` of each instance ``[I, w]``."""
         slowness = self.bytes_per_s / self.rate_bytes_per_s.ravel()
         weighted = self.bytes_over_links(messages, block) * slowness
         return (np.take_along_axis(weighted, self.used(block)[0], axis=1),)
@@ -91,21 +92,21 @@ class SiteMesh:
         return np.asarray(source * len(self.names) + target)
 
     def used(self, block: Block) -> tuple[IntArray]:
-        """Links between sites of each instance ``[I, w]``, remembered; rows with fewer are filled up with others."""
+        """Links between sites of each instance ``[I, w]``, cached; short rows are padded with other links."""
         if block not in self._used:
             even = (Spread(np.ones((1, 1)), np.ones((1, 1))),)
             self._used[block] = (widest(list(self.bytes_over_links(even, block) > 0.0)),)
         return self._used[block]
 
     def farthest(self, messages: Messages, block: Block) -> int:  # noqa: ARG002 - one signature
-        """One: the switches of a site count as on other fabrics."""
+        """Number of links on the longest route: 1; switches of a site count as on other fabrics."""
         return 1
 
     def delay_s(self, messages: Messages, block: Block, rounds: int) -> FloatArray:
-        """Latency ``[I, 1]`` of the slowest link, or over several rounds of the slowest way along a ring.
+        """Latency ``[I, 1]`` of the slowest link, or of the slowest path along a ring for several rounds, seconds.
 
         Args:
-            rounds: times that the messages, which are then a ring in its order, follow each other.
+            rounds: number of consecutive messages along a ring.
         """
         longest, sites = np.zeros((block.instance_count, 1)), self.site_of[block.ranks]
         for part in messages:

@@ -41,7 +41,7 @@ class Topology:
         domain_of: ranks of one number reach each other by NVLink, or are on one node ``[world_size]``.
         levels: the kinds of links, from the GPU outwards.
         host_levels: levels that no collective uses.
-        site_of: site of each rank, its number among those of the cluster ``[world_size]``; None: all are in one.
+        site_of: number of each rank's site in the cluster ``[world_size]``; None: all ranks are in one place.
     """
 
     world_size: int
@@ -67,7 +67,7 @@ class Topology:
             placement: ``block`` fills node after node; ``round_robin`` deals ranks to the nodes in turn; ``random``
                 shuffles the block placement.
             seed: seed of ``random`` (Philox).
-            site_order: order in which the sites are filled, names of all; None: the cluster's.
+            site_order: names of all sites in the order in which ranks fill them; None: the cluster's order.
 
         Raises:
             InputError: ``world_size`` is below 1 or more than fits, or the placement is unknown.
@@ -131,9 +131,9 @@ class Topology:
 def placed(
     cluster: Cluster, world_size: int, placement: Placement, seed: int, site_order: Sequence[str] | None = None
 ) -> tuple[IntArray, IntArray, IntArray | None]:
-    """Node of each rank, its GPU there, and its site ``[world_size]``; None where all are in one site.
+    """Node of each rank, its GPU on the node, and its site ``[world_size]``; site None without sites.
 
-    Args and errors are those of `Topology.build`.
+    See `Topology.build` for arguments and errors.
     """
     per_node = cluster.node.ranks
     if world_size < 1:
@@ -148,7 +148,7 @@ def placed(
 
 
 def _sites_of_nodes(cluster: Cluster, nodes: int, site_order: Sequence[str] | None) -> IntArray | None:
-    """Site of each node ``[nodes]``: as many follow each other as a site holds."""
+    """Site of each node ``[nodes]``: the nodes of a site have consecutive numbers."""
     if cluster.sites is None:
         return None
     names = cluster.site_names
@@ -158,7 +158,7 @@ def _sites_of_nodes(cluster: Cluster, nodes: int, site_order: Sequence[str] | No
 
 
 def _check_fits(cluster: Cluster, nodes: int, world_size: int) -> None:
-    """Tori and sites end at their last node; other fabrics may be thought larger than they are."""
+    """Refuse a job with more nodes than the torus or the sites have; other fabrics have no such limit."""
     dimensions = cluster.fabric.dimensions
     if dimensions is not None:
         most, where = prod(dimensions.value), "torus"

@@ -76,7 +76,7 @@ class Torus:
         return self._used[block]
 
     def delay_s(self, messages: Messages, block: Block, rounds: int) -> float:  # noqa: ARG002 - one signature
-        """None: the library's hops are paid for each link (`farthest`)."""
+        """Extra delay: 0; `farthest` counts the library's hops for each link."""
         return 0.0
 
     def farthest(self, messages: Messages, block: Block) -> int:

@@ -7,7 +7,7 @@ import numpy as np
 from simulator.operators import FloatArray
 
 _MORE = 1.01
-"""Gaps drawn at a time, over those that are missing in the mean."""
+"""Number of gaps drawn at a time, over the expected number of missing gaps."""
 
 
 def poisson_arrivals(rate_per_s: float, horizon_s: float, draw: np.random.Generator) -> FloatArray:

@@ -1,7 +1,7 @@
-"""Jobs that arrive at a set of devices, hold some of them for a while and leave; those that find too few free wait.
+"""Jobs that arrive at a set of devices, wait until enough devices are free, hold them for a while, and leave.
 
-The order is first come, first served: a job waits behind all that came before it, also where it would fit. A job with
-a patience of 0 does not wait, which makes the set a loss system.
+The order is first come, first served: a job waits behind all earlier jobs, even if enough devices are free for it. A
+job with a patience of 0 does not wait, which makes the set a loss system.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ class ArrivingJobs:
 
     Attributes:
         arrival_s: `[J]` ascending.
-        devices: `[J]` devices that a job holds, 1 or more.
-        run_s: `[J]` seconds for which it holds them.
-        patience_s: `[J]` longest wait; below 0: the job is turned away even if devices are free.
+        devices: `[J]` number of devices that a job holds, 1 or more.
+        run_s: `[J]` time for which a job holds its devices, seconds.
+        patience_s: `[J]` longest wait, seconds; below 0: the job is turned away even if devices are free.
     """
 
     arrival_s: NDArray[np.float64]
@@ -37,7 +37,7 @@ def served(jobs: ArrivingJobs, devices: int) -> NDArray[np.float64]:
     """Start of each job on a set of devices.
 
     Returns:
-        `[J]` seconds; not a number where the job is turned away, or leaves because it waited for too long.
+        `[J]` seconds; NaN if the job is turned away or leaves after its longest wait.
     """
     env = simpy.Environment()
     queue = _Queue(env, jobs, devices)
@@ -47,9 +47,9 @@ def served(jobs: ArrivingJobs, devices: int) -> NDArray[np.float64]:
 
 
 def sustained_per_s(jobs: ArrivingJobs, devices: int) -> float:
-    """Jobs per second that a queue serves which is never empty: the largest rate of arrivals without growth.
+    """Jobs per second that a never empty queue serves: the largest rate of arrivals without growth.
 
-    The saturation rule (Baccelli and Foss, Queueing Systems 19, 1995): all jobs are there at the start.
+    The saturation rule (Baccelli and Foss, Queueing Systems 19, 1995): all jobs arrive at the start.
     """
     none, patient = np.zeros_like(jobs.arrival_s), np.full_like(jobs.arrival_s, math.inf)
     starts = served(replace(jobs, arrival_s=none, patience_s=patient), devices)
@@ -58,7 +58,7 @@ def sustained_per_s(jobs: ArrivingJobs, devices: int) -> float:
 
 
 class _Queue:
-    """Devices and the jobs that wait for them."""
+    """Devices and their waiting jobs."""
 
     def __init__(self, env: simpy.Environment, jobs: ArrivingJobs, devices: int) -> None:
         self.env, self.free = env, devices
@@ -86,7 +86,7 @@ class _Queue:
                 self._later(patience).append(lambda _: self._leave(job))
 
     def _later(self, delay_s: float) -> list[object]:
-        """Callbacks of an event after a delay."""
+        """List of callbacks of an event after a delay."""
         callbacks: list[object] | None = self.env.timeout(delay_s).callbacks  # type: ignore[assignment]
         return [] if callbacks is None else callbacks
 
@@ -100,7 +100,7 @@ class _Queue:
         self._start_waiting()
 
     def _leave(self, job: int) -> None:
-        """Take a job out of the queue if it is there still: those behind it may fit."""
+        """Remove a job that still waits from the queue; jobs behind it may then start."""
         if math.isnan(self.starts[job]):
             self.waiting.remove(job)
             self._start_waiting()

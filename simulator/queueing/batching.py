@@ -1,10 +1,9 @@
 """Servers that answer requests in batches, first come, first served.
 
-An idle server takes the next batch: the requests from the oldest one on, as many as a batch holds. It begins when the
-batch is full or its oldest request has waited as long as it may, whichever comes first, and never before the server is
-idle. Arrivals are known beforehand, so a server that becomes idle takes its next batch at once, even if that begins
-later, and there is one event for each batch. Batches begin in the order of their requests: no idle server could begin
-one earlier.
+An idle server takes the next batch: the oldest requests, up to the size of a batch. The batch begins when it is full or
+its oldest request has waited for the longest wait, whichever comes first, and not before the server is idle. Arrivals
+are known in advance, so an idle server takes its next batch at once, even if the batch begins later, and each batch is
+one event. Batches begin in the order of their requests: no idle server could begin a batch earlier.
 """
 
 from __future__ import annotations
@@ -21,10 +20,10 @@ from simulator.operators import FloatArray
 from simulator.program import IntArray
 
 Routing: TypeAlias = Literal["shared", "round_robin", "random"]
-"""One queue for all servers, or one for each: requests go to them in turn, or at random."""
+"""One queue for all servers, or one queue for each server with requests assigned in turn or at random."""
 
 _DRAWN = 8192
-"""Standard normal numbers drawn at a time."""
+"""Number of standard normal numbers drawn at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +31,8 @@ class BatchRule:
     """Rule of a dynamic batcher.
 
     Attributes:
-        most: requests of a batch at most, at least 1.
-        longest_wait_s: time after which the oldest request waits no longer for others, seconds.
+        most: largest number of requests of a batch, 1 or more.
+        longest_wait_s: longest wait of the oldest request for further requests, seconds.
     """
 
     most: int
@@ -45,7 +44,7 @@ class ServiceTimes:
     """Time of a batch by its number of requests.
 
     Attributes:
-        mean_s: seconds of batches of 1 to B requests ``[B]``.
+        mean_s: mean time of batches of 1 to B requests ``[B]``, seconds.
         deviation_s: standard deviation from batch to batch ``[B]``, seconds; a time varies as a normal variable.
     """
 
@@ -58,11 +57,11 @@ class ServiceTimes:
         return cls(np.full(most, seconds), np.zeros(most))
 
     def times(self, factor: float) -> ServiceTimes:
-        """All times, longer by a factor."""
+        """The same times, multiplied by a factor."""
         return ServiceTimes(factor * self.mean_s, factor * self.deviation_s)
 
     def capacity_per_s(self, servers: int) -> float:
-        """Requests per second that the servers answer when batches are always full."""
+        """Requests per second that the servers answer with full batches."""
         return servers * len(self.mean_s) / float(self.mean_s[-1])
 
 
@@ -74,9 +73,9 @@ class Served:
         arrival_s: time at which each request arrives, ascending ``[R]``.
         start_s: time at which its batch begins ``[R]``.
         end_s: time at which it is answered ``[R]``.
-        batch_start_s: begin of each batch ``[M]``.
-        batch_end_s: its end ``[M]``.
-        batch_size: its requests ``[M]``.
+        batch_start_s: begin of each batch ``[M]``, seconds.
+        batch_end_s: end of each batch ``[M]``, seconds.
+        batch_size: number of requests of each batch ``[M]``.
     """
 
     arrival_s: FloatArray
@@ -101,7 +100,7 @@ def serve(
         arrival_s: times of arrival, ascending ``[R]``.
         servers: number of servers.
         service: times of batches of up to ``rule.most`` requests.
-        draw: source of differences between batches, and of random routes.
+        draw: random generator for times of batches and random routes.
     """
     if routing == "shared":
         return _serve_queue(arrival_s, servers, rule, service, draw)
@@ -129,14 +128,14 @@ def _serve_queue(
 
 
 def _server(clock: simpy.Environment, queue: _Queue) -> Generator[simpy.Event]:
-    """A server, until no request is left."""
+    """Process of a server, until all requests are answered."""
     while queue.head < queue.count:
         yield clock.timeout(queue.take(clock.now) - clock.now)
 
 
 @dataclass(slots=True)
 class _Queue:
-    """A queue, and the batches that were taken from it; plain lists, which are faster than arrays one by one."""
+    """A queue and its batches, as plain lists, which are faster than arrays for single elements."""
 
     arrival_s: Sequence[float]
     rule: BatchRule
@@ -156,7 +155,7 @@ class _Queue:
         self._mean_s, self._deviation_s = self.service.mean_s.tolist(), self.service.deviation_s.tolist()
 
     def take(self, now_s: float) -> float:
-        """Take the next batch for a server that is idle from ``now_s`` on; returns the end of it."""
+        """Take the next batch for a server that is idle from ``now_s`` on; returns the end of the batch, seconds."""
         head, most = self.head, self.rule.most
         full = head + most
         begin_s = self.arrival_s[head] + self.rule.longest_wait_s
@@ -172,7 +171,7 @@ class _Queue:
         return end_s
 
     def _time_s(self, size: int) -> float:
-        """Time of a batch."""
+        """Time of a batch, seconds."""
         deviation_s = self._deviation_s[size - 1]
         if not deviation_s:
             return self._mean_s[size - 1]

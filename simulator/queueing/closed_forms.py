@@ -1,7 +1,7 @@
 """Closed forms of queues with Poisson arrivals: waiting times of M/D/1, and blocking of loss systems.
 
-Blocking is Erlang's for jobs that are alike, Kaufman's and Roberts' for jobs of several sizes. Both hold for any law of
-the service time, of which only the mean counts (insensitivity).
+Blocking has Erlang's formula for equal jobs, and the recursion of Kaufman and Roberts for jobs of several sizes. Both
+hold for any law of the service time; only the mean service time counts (insensitivity).
 """
 
 from __future__ import annotations
@@ -47,4 +47,4 @@ def kaufman_roberts(servers: int, streams: Sequence[tuple[int, float]]) -> list[
 
 
 _LARGEST = 1e100
-"""Weight of a state, without unit, from which on all are scaled down: their ratios alone count."""
+"""Weight of a state, without unit, above which all weights are scaled down: only their ratios count."""

@@ -1,6 +1,6 @@
 """Statistics of simulated queues with standard errors, from batches of one long run.
 
-A run is cut into batches of equal length in time; the first ones, which the empty start still shows in, are left out.
+A run is cut into batches of equal length in time; the first batches are left out, because the empty start biases them.
 Means of long batches are nearly independent, so their spread gives the standard error (batch means).
 """
 
@@ -17,22 +17,22 @@ from numpy.typing import NDArray
 from simulator.queueing.arriving_jobs import ArrivingJobs
 
 BATCHES = 20
-"""Batches of a run; 20 to 30 is usual for batch means (Law, Simulation Modeling and Analysis)."""
+"""Number of batches of a run; 20 to 30 is usual for batch means (Law, Simulation Modeling and Analysis)."""
 WARM_UP = 2
-"""Batches at the start that are left out."""
+"""Number of batches at the start that are left out."""
 TAIL = 95
-"""Percentile of completion times that is reported."""
+"""Reported percentile of completion times."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sampled:
-    """A simulated statistic and its standard error; not a number where there is nothing to average."""
+    """A simulated statistic and its standard error; NaN without values."""
 
     value: float
     standard_error: float
 
     def to_dict(self) -> dict[str, float | None]:
-        """Plain JSON values; None for not a number."""
+        """Plain JSON values; None for NaN."""
         return {key: value if math.isfinite(value) else None for key, value in asdict(self).items()}
 
 
@@ -41,13 +41,13 @@ class QueueStatistics:
     """Statistics of jobs on a set of devices.
 
     Attributes:
-        blocked: `[B]` jobs of each batch that never start.
-        arrived: `[B]` jobs of each batch.
+        blocked: `[B]` number of jobs of each batch that never start.
+        arrived: `[B]` number of jobs of each batch.
         blocking: fraction of jobs that never start.
-        completion_s: mean time from arrival to end of those that do.
-        completion_tail_s: percentile `TAIL` of these times.
-        utilisation: fraction of the devices' time in which jobs hold them.
-        finished_per_s: jobs that start, per second; each of them finishes.
+        completion_s: mean time from arrival to end of jobs that start, seconds.
+        completion_tail_s: percentile `TAIL` of these times, seconds.
+        utilisation: fraction of the devices' time in which jobs hold the devices.
+        finished_per_s: jobs that start, per second; each started job finishes.
     """
 
     blocked: NDArray[np.int64]
@@ -63,7 +63,7 @@ def statistics_of(jobs: ArrivingJobs, starts: NDArray[np.float64], devices: int)
     """Statistics of a run.
 
     Args:
-        starts: `[J]` as `simulator.queueing.arriving_jobs.served` returns them.
+        starts: `[J]` starts from `simulator.queueing.arriving_jobs.served`, seconds.
     """
     edges = np.linspace(0.0, float(jobs.arrival_s[-1]), BATCHES + 1)
     batch = np.clip(np.searchsorted(edges, jobs.arrival_s, side="right") - 1, 0, BATCHES - 1)
@@ -86,7 +86,7 @@ def statistics_of(jobs: ArrivingJobs, starts: NDArray[np.float64], devices: int)
 def ratio_of(part: NDArray[np.int64], whole: NDArray[np.int64]) -> Sampled:
     """Ratio of two sums over batches; its standard error is the jackknife's over batches.
 
-    Numerator and denominator may depend on each other, as results of two choices for the same jobs do.
+    Numerator and denominator may be correlated, such as results of two choices for the same jobs.
     """
     if not whole.sum():
         return Sampled(math.nan, math.nan)
@@ -114,7 +114,7 @@ def _by_batch(
 
 
 def _held_s(jobs: ArrivingJobs, starts: NDArray[np.float64], edges: NDArray[np.float64]) -> NDArray[np.float64]:
-    """`[B]` device-seconds that jobs hold in each batch."""
+    """`[B]` device-seconds of jobs in each batch."""
     ran = ~np.isnan(starts)
     begin, end, held = starts[ran], (starts + jobs.run_s)[ran], jobs.devices[ran]
     return np.array(

@@ -13,10 +13,10 @@ PERCENTILES = {"p50_s": 50.0, "p90_s": 90.0, "p99_s": 99.0, "p999_s": 99.9}
 """Percentiles of latency, by key."""
 
 WARM_UP = 0.1
-"""First part of the simulated time, which no figure counts: the queue is empty at its start."""
+"""Fraction of the simulated time at its start that results leave out, because the queue starts empty."""
 
 QUEUE_PARTS = 200
-"""Parts of the simulated time for which the length of the queue is reported."""
+"""Number of parts of the simulated time with a reported length of the queue."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class RequestLatency:
     """Times from arrival to answer, seconds, of the requests that arrive after the warm-up.
 
     Attributes:
-        wait_s: mean time until a request's batch begins.
+        wait_s: mean time from arrival to the begin of the batch.
     """
 
     mean_s: float
@@ -44,11 +44,11 @@ class Load:
     """Work of the servers after the warm-up.
 
     Attributes:
-        requests: requests that arrive.
+        requests: number of arriving requests.
         answered_per_s: requests answered per second.
-        busy: fraction of the servers' time in which they compute.
-        mean_batch: requests of a batch, mean over batches.
-        waiting: requests that wait for the begin of their batch, mean over time.
+        busy: fraction of time in which servers compute.
+        mean_batch: number of requests of a batch, mean over batches.
+        waiting: number of requests that wait for the begin of their batch, mean over time.
     """
 
     requests: int
@@ -59,7 +59,7 @@ class Load:
 
 
 def latency_of(served: Served, horizon_s: float) -> RequestLatency:
-    """Latency of the requests that arrive after the warm-up; at least one must."""
+    """Latency of the requests that arrive after the warm-up; at least one request must arrive."""
     counted = served.arrival_s >= WARM_UP * horizon_s
     taken_s = (served.end_s - served.arrival_s)[counted]
     waits_s = (served.start_s - served.arrival_s)[counted]
@@ -86,9 +86,9 @@ def load_of(served: Served, servers: int, horizon_s: float) -> Load:
 
 
 def queue_over_time(served: Served, horizon_s: float) -> tuple[FloatArray, FloatArray]:
-    """Ends of equal parts of the time, and requests that wait for the begin of their batch in each; two ``[Q]``.
+    """Ends of equal parts of the time, seconds, and mean number of waiting requests in each part; two ``[Q]``.
 
-    The mean over each part: ``d/dx sum of (x - arrival) - (x - start)`` over requests with these before x.
+    The number is ``d/dx sum of (x - arrival) - (x - start)`` over arrivals and starts before x.
     """
     edges = np.linspace(0.0, horizon_s, QUEUE_PARTS + 1)
     waited_s = _passed_s(served.arrival_s, edges) - _passed_s(np.sort(served.start_s), edges)
@@ -96,6 +96,6 @@ def queue_over_time(served: Served, horizon_s: float) -> tuple[FloatArray, Float
 
 
 def _passed_s(events_s: FloatArray, edges_s: FloatArray) -> FloatArray:
-    """Time since each event before an edge, summed over events ``[Q]``; events are ascending."""
+    """Time since each event before an edge, summed over events ``[Q]``, seconds; events are ascending."""
     before = np.searchsorted(events_s, edges_s)
     return np.asarray(before * edges_s - np.concatenate([[0.0], np.cumsum(events_s)])[before])

@@ -1,4 +1,5 @@
-"""Transformations: a task graph in, a task graph out, each with a law that it keeps.
+"""Transformations: functions from task graph to task graph, each with a conservation law.
 
-One file each; a scenario names them in order, and `simulator.transform.sequence` applies them.
+Each transformation has its own file. A scenario lists transformations in order, and `simulator.transform.sequence`
+applies them.
 """

@@ -1,4 +1,4 @@
-"""Equal parts of the work of a task: each has the same share of its operations and bytes."""
+"""Equal parts of the work of a task: each part has the same share of the operations and bytes."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ _AMOUNTS: dict[type, tuple[str, ...]] = {
     CollectiveCall: ("bytes",),
     Measured: ("seconds",),
 }
-"""Amounts of an operator that are divided."""
+"""Fields of an operator that are divided."""
 
 
 def part_of(work: Work, parts: int) -> Work | None:
-    """One of equal parts; None where the work cannot be cut so.
+    """One of several equal parts; None if the work cannot be cut into that number.
 
-    Rows of a product and images of a convolution are divided; amounts of other kernels, and bytes of collectives, too.
+    Rows of a product, images of a convolution, amounts of other kernels, and bytes of collectives are divided.
     """
     if isinstance(work, KernelSeries):
         cut = [(count, kernel_part(kernel, parts)) for count, kernel in work.kernels]
@@ -51,7 +51,7 @@ def part_of(work: Work, parts: int) -> Work | None:
 
 
 def kernel_part(kernel: Kernel, parts: int) -> Kernel | None:
-    """One of equal parts of a kernel, as `part_of` gives it."""
+    """One of several equal parts of a kernel, see `part_of`."""
     if isinstance(kernel, Gemm):
         return replace(kernel, m=kernel.m / parts) if np.all(np.asarray(kernel.m) >= parts) else None
     if isinstance(kernel, Convolution):

@@ -1,13 +1,13 @@
-"""``decompose``: a collective falls into parts, and with it the computation before or behind it.
+"""``decompose``: a collective is cut into parts, together with the computation before or behind it.
 
-With a number of parts, each has that share of the bytes, and so has each kernel that the collective waits for
-(``beside: producers``) or that waits for it (``consumers``): part i of the collective waits for part i of its
-producers, part i of a consumer for part i of the collective. With ``halves`` an all_reduce becomes a reduce_scatter and
-an all_gather, which together move as much. Members of a communicator make the same calls, so the calls of all members
-are decomposed where one of them is meant.
+With a number of parts, the bytes of the collective are divided equally, and so is each kernel that the collective waits
+for (``beside: producers``) or that waits for the collective (``consumers``). Part i of the collective waits for part i
+of its producers; part i of a consumer waits for part i of the collective. With ``halves`` an all_reduce becomes a
+reduce_scatter and an all_gather, which together move the same bytes. Members of a communicator make the same calls: if
+one member's call is selected, the calls of all members are cut.
 
-Law: operations and bytes of collectives are the same, the last part takes the place of the whole, and the first one
-waits for all that the whole waited for: no order between tasks is lost.
+Law: operations and bytes of collectives stay the same. The last part replaces the whole collective, and the first part
+waits for all tasks that the whole waited for: the order between tasks is kept.
 """
 
 from __future__ import annotations
@@ -30,19 +30,21 @@ from simulator.transform.transformation import TRANSFORMATIONS, Changed, Groups,
 from simulator.work import category_of
 
 Beside: TypeAlias = Literal["producers", "consumers", "nothing"]
-"""Kernels that are cut with a collective: those that it waits for, or those that wait for it."""
+"""Kernels that are cut with a collective: kernels before the collective, kernels that wait for it, or none."""
 
 
 class Decompose(Transformation):
-    """A collective falls into parts that overlap with parts of its computation, or into two halves."""
+    """A collective is cut into parts that overlap with parts of its computation, or into two halves."""
 
-    description: ClassVar[str] = "a collective falls into parts that overlap with parts of its computation"
+    description: ClassVar[str] = "a collective is cut into parts that overlap with parts of its computation"
 
     into: Annotated[int, Field(ge=2, le=1024)] | Literal["halves"] = Field(
-        description="parts of equal size; halves: of an all_reduce a reduce_scatter and an all_gather"
+        description="number of equal parts; halves: an all_reduce becomes a reduce_scatter and an all_gather"
     )
     beside: Beside = Field(
-        "producers", description="kernels that are cut with it: producers (it waits for them), consumers or nothing"
+        "producers",
+        description="kernels that are cut with the collective: producers (the collective waits for them), consumers "
+        "(they wait for the collective) or nothing",
     )
 
     def apply(self, graph: TaskGraph, groups: Groups) -> Changed:  # noqa: ARG002 - an interface
@@ -82,7 +84,7 @@ TRANSFORMATIONS.add("decompose", Decompose, Decompose.description)
 def _every_member(
     graph: TaskGraph, programs: Sequence[EditableProgram], meant: set[EditableTask]
 ) -> Iterator[list[EditableTask]]:
-    """Tasks of each program that are the meant calls, or the same calls of other members."""
+    """Tasks of each program: the selected calls, and the same calls of other members."""
     sequences = [_calls(program) for program in programs]
     chosen: set[tuple[str, int, int]] = set()
     for of_program, program in zip(sequences, programs, strict=True):
@@ -90,7 +92,7 @@ def _every_member(
             instances = _instances(graph.communicators[name], program.ranks)
             chosen |= {(name, n, i) for n, task in enumerate(calls) if task in meant for i in instances}
     spread = True
-    while spread:  # members of an instance that is meant are members of others too
+    while spread:  # members of a selected instance are members of other instances, too
         before = len(chosen)
         for of_program, program in zip(sequences, programs, strict=True):
             for name, calls in of_program.items():
@@ -125,7 +127,7 @@ class _Cutter:
     """Cuts collectives of a program, and kernels beside them.
 
     Attributes:
-        kernels: kernels that were cut.
+        kernels: number of cut kernels.
     """
 
     program: EditableProgram
@@ -177,7 +179,7 @@ class _Cutter:
         return [other for other in dict.fromkeys(found) if part_of(other.work, self.into) is not None]
 
     def _cut(self, task: EditableTask, parts: int) -> list[EditableTask]:
-        """Equal parts of a task, each behind the one before; the last is the task itself."""
+        """Equal parts of a task, each behind the part before; the last part is the task itself."""
         work = part_of(task.work, parts)
         if work is None:
             raise TypeError(f"{task.name} cannot be cut")
@@ -194,9 +196,9 @@ class _Cutter:
         return found
 
     def _launch_more(self, task: EditableTask, number: int, *, collectives: int = 0) -> None:
-        """Let the host launch so many parts more."""
+        """Let the host launch more parts."""
         host = self._launches.of(task)
-        if collectives:  # only a launch of its own: other collectives have none in the recorder of their family
+        if collectives:  # only separate launches: recorders of some families have no launches of collectives
             host = host if host is not None and (host, 0) in task.after else None
         if host is not None and isinstance(host.work, HostWork) and (collectives or self._launches.counts(host)):
             more = float(collectives) if host.work.collectives else 0.0
@@ -204,5 +206,5 @@ class _Cutter:
 
 
 def _whole(on: EditableTask, parts: list[EditableTask], cut: list[EditableTask]) -> EditableTask:
-    """The task of which something is a part."""
+    """The task that a part belongs to."""
     return parts[-1] if on in parts else cut[-1]

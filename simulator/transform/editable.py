@@ -1,7 +1,7 @@
-"""Editable form of programs: tasks as records that name each other, in the order of the program.
+"""Editable form of programs: tasks as records that refer to each other, in the order of the program.
 
-`simulator.program.Program` is a struct of arrays, where a new task moves the numbers of all later ones. Transformations
-change records, and the program is built again.
+`simulator.program.Program` is a struct of arrays, in which a new task changes the numbers of all later tasks.
+Transformations change records, and the program is built again.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ class EditableTask:
     """A task.
 
     Attributes:
-        after: tasks that it waits for, each with a lag in iterations.
+        after: tasks that the task waits for, each with a lag in iterations.
     """
 
     name: str
@@ -28,12 +28,12 @@ class EditableTask:
     after: list[tuple[EditableTask, int]] = field(default_factory=list)
 
     def wait_for(self, task: EditableTask, lag: int = 0) -> None:
-        """Add a dependency, unless it is there."""
+        """Add a dependency, unless the task has it."""
         if (task, lag) not in self.after:
             self.after.append((task, lag))
 
     def copy(self, name: str, work: Work | None = None) -> EditableTask:
-        """The task under another name, with the same dependencies and perhaps other work."""
+        """A copy of the task under another name, with the same dependencies, and optionally other work."""
         return replace(self, name=name, work=self.work if work is None else work, after=list(self.after))
 
 
@@ -42,7 +42,7 @@ class EditableProgram:
     """A program whose tasks can be changed.
 
     Attributes:
-        tasks: in the order of the program, which is that of each stream.
+        tasks: tasks in the order of the program, which is also the order on each stream.
     """
 
     name: str
@@ -68,7 +68,7 @@ class EditableProgram:
         """The program of the records.
 
         Raises:
-            ProgramError: a name stands twice, or a stream is unknown.
+            ProgramError: two tasks have the same name, or a stream is unknown.
         """
         builder = ProgramBuilder(self.name, self.ranks, self.streams)
         number = {task: builder.task(task.name, task.stream, task.work, section=task.section) for task in self.tasks}
@@ -82,7 +82,7 @@ class EditableProgram:
         return next(s.in_order for s in self.streams if s.name == stream)
 
     def has_pool(self, stream: str) -> bool:
-        """Whether several workers take the tasks of a stream, whose order may differ from rank to rank."""
+        """Whether several workers issue the tasks of a stream, so that the order may differ between ranks."""
         return next(s.workers > 1 for s in self.streams if s.name == stream)
 
     def by_stream(self) -> dict[str, list[EditableTask]]:
@@ -93,7 +93,7 @@ class EditableProgram:
         return found
 
     def dependents(self) -> dict[EditableTask, list[tuple[EditableTask, int]]]:
-        """Tasks that wait for each task, with their lags; explicit dependencies only."""
+        """Tasks that wait for each task by an explicit dependency, with their lags."""
         found: dict[EditableTask, list[tuple[EditableTask, int]]] = {task: [] for task in self.tasks}
         for task in self.tasks:
             for other, lag in task.after:
@@ -111,7 +111,7 @@ class EditableProgram:
         self.tasks = [new for task in self.tasks for new in (*first.get(task, ()), task, *last.get(task, ()))]
 
     def merge(self, merged: Mapping[EditableTask, EditableTask]) -> None:
-        """Remove tasks; those that waited for one wait for the task that it became part of."""
+        """Remove fused tasks; their successors wait for the task that they became part of."""
         self.tasks = [task for task in self.tasks if task not in merged]
         for task in self.tasks:
             if any(other in merged for other, _ in task.after):
@@ -131,7 +131,7 @@ def editable(graph: TaskGraph) -> list[EditableProgram]:
 
 
 def rebuilt(graph: TaskGraph, programs: Iterable[EditableProgram], changed: Collection[int]) -> TaskGraph:
-    """The graph with the programs of those numbers built again; the others are the same objects."""
+    """The graph with some programs built again; the other programs are the same objects."""
     kept = zip(graph.programs, programs, strict=True)
     return replace(
         graph,
@@ -140,6 +140,6 @@ def rebuilt(graph: TaskGraph, programs: Iterable[EditableProgram], changed: Coll
 
 
 def stream_pairs(tasks: Sequence[EditableTask]) -> Iterator[tuple[EditableTask, EditableTask, int]]:
-    """Neighbours on an in-order stream, with the lag of their order: the last one is before the next first one."""
+    """Neighbours on an in-order stream, with their lag: the last task precedes the next iteration's first task."""
     for place, task in enumerate(tasks):
         yield tasks[place - 1], task, int(place == 0)

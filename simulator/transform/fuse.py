@@ -1,12 +1,13 @@
-"""``fuse``: element-wise kernels in a row become one kernel, with one launch.
+"""``fuse``: consecutive element-wise kernels become one kernel, with one launch.
 
-Neighbours on a stream are one kernel where nothing but the second waits for the first, and where the second waits for
-nothing beside the first, its launch, and what the first waits for. Their launches must follow each other on the host.
-Inside a series, neighbours are one kernel where the first says that it passes a tensor on.
+Two neighbours on a stream are fused if only the second task waits for the first, and if the second waits only for the
+first, for its own launch, and for tasks that the first waits for. Their launches must follow each other on the host.
+Inside a series, two neighbours are fused if the first passes a tensor to the second.
 
-Law: operations and collectives are the same, bytes are fewer by the tensors passed on, and of no two tasks that stay
-the order is lost. A fused kernel moves as much as its parts, less the reads of the second that the first had just
-written, and the writes of the first that only the second reads (`Elementwise.next_read_bytes`, ``next_only_bytes``).
+Law: operations and collectives stay the same, bytes decrease by the passed tensors, and the order of the remaining
+tasks is kept. A fused kernel moves the bytes of its parts, without the second part's reads of the first part's result
+and without the first part's writes that only the second part reads (`Elementwise.next_read_bytes`,
+``next_only_bytes``).
 """
 
 from __future__ import annotations
@@ -32,9 +33,9 @@ from simulator.transform.transformation import (
 
 
 class Fuse(Transformation):
-    """Element-wise kernels in a row become one kernel, with one launch."""
+    """Consecutive element-wise kernels become one kernel, with one launch."""
 
-    description: ClassVar[str] = "element-wise kernels in a row become one kernel, with one launch"
+    description: ClassVar[str] = "consecutive element-wise kernels become one kernel, with one launch"
 
     def apply(self, graph: TaskGraph, groups: Groups) -> Changed:  # noqa: ARG002 - an interface
         """The graph with fewer kernels; raises as `Transformation.apply`."""
@@ -45,7 +46,7 @@ class Fuse(Transformation):
             fuser.fuse()
         changed = [number for number, fuser in enumerate(fusers) if fuser.kernels]
         if not changed:
-            expected = "element-wise kernels in a row of which only the next one needs the result"
+            expected = "consecutive element-wise kernels whose results only the next kernel needs"
             raise self.refused("no two kernels can become one", expected)
         saved = mean_over_ranks(graph, [fuser.saved_bytes for fuser in fusers])
         counts = {
@@ -64,7 +65,8 @@ class _Fuser:
     """Fuses kernels of a program.
 
     Attributes:
-        kernels: kernels that are gone; ``launches``: launches; ``saved_bytes``: bytes of each rank.
+        kernels: number of saved kernels; ``launches``: number of saved launches; ``saved_bytes``: saved bytes of each
+            rank.
     """
 
     program: EditableProgram
@@ -82,7 +84,7 @@ class _Fuser:
         self._next = {one: two for tasks in self.program.by_stream().values() for one, two in pairwise(tasks)}
 
     def fuse(self) -> None:
-        """Fuse kernels inside of series, then tasks."""
+        """Fuse kernels inside series, then tasks."""
         for task in self.meant:
             if isinstance(task.work, KernelSeries):
                 self._fuse_series(task, task.work)
@@ -92,7 +94,7 @@ class _Fuser:
         self.program.merge(self._merged)
 
     def _fuse_neighbours(self, tasks: Sequence[EditableTask]) -> None:
-        """Fuse tasks of a stream; where the host runs kernels itself, launches stand between them."""
+        """Fuse tasks of a stream; if the host runs the kernels, launches are between them."""
         launching = {self._launches.of(task) for task in tasks}
         parts: list[EditableTask] = []
         for task in tasks:
@@ -105,7 +107,7 @@ class _Fuser:
                 parts = [task]
 
     def _fits(self, parts: Sequence[EditableTask], task: EditableTask) -> bool:
-        """Whether a task is one kernel with those before it."""
+        """Whether a task can be fused with the kernels before it."""
         first, inside = parts[0], {*parts, task}
         if not (first in self.meant and task in self.meant and _streams(first.work) and _streams(task.work)):
             return False
@@ -116,7 +118,7 @@ class _Fuser:
         return all(wait in waits for wait in task.after) and (one is other or self._launches_fit(parts, task))
 
     def _launches_fit(self, parts: Sequence[EditableTask], task: EditableTask) -> bool:
-        """Whether two launches are of these kernels only and follow each other, but for kernels that the host runs."""
+        """Whether two launches start only these kernels and are consecutive, apart from kernels on the host."""
         one, other = self._launches.of(parts[0]), self._launches.of(task)
         if one is None or other is None or other.after:
             return False
@@ -128,7 +130,7 @@ class _Fuser:
         return following is other
 
     def _join(self, first: EditableTask, second: EditableTask) -> None:
-        """Let the first task do the work of both."""
+        """Merge the second task into the first."""
         if not isinstance(first.work, Elementwise) or not isinstance(second.work, Elementwise):
             raise TypeError("only element-wise kernels are one")
         first.work, saved = joined(first.work, second.work)
@@ -144,7 +146,7 @@ class _Fuser:
             self._merged[gone] = host
 
     def _fuse_series(self, task: EditableTask, series: KernelSeries) -> None:
-        """Let neighbours of a series that pass a tensor on be one kernel."""
+        """Fuse neighbours of a series that pass a tensor."""
         kernels, gone, saved = fused_series(series)
         if gone:
             self._save_launches(self._launches.of(task), gone)
@@ -153,24 +155,24 @@ class _Fuser:
             self.saved_bytes = self.saved_bytes + saved
 
     def _save_launches(self, host: EditableTask | None, number: int) -> None:
-        """Take launches off a host task, unless one of its launches is of many kernels."""
+        """Remove launches from a host task, unless one launch starts many kernels."""
         if host is not None and isinstance(host.work, HostWork) and self._launches.counts(host):
             self.launches += number
             host.work = with_launches(host.work, host.work.launches - number)
 
 
 def kernel_launches(host: EditableTask) -> float:
-    """Launches of a host task."""
+    """Number of launches of a host task."""
     return host.work.launches if isinstance(host.work, HostWork) else 0.0
 
 
 def _streams(work: object) -> bool:
-    """Whether a kernel walks through memory as it lies, element by element."""
+    """Whether a kernel reads and writes memory in order, element by element."""
     return isinstance(work, Elementwise) and work.access == "stream"
 
 
 def joined(first: Elementwise, second: Elementwise) -> tuple[Elementwise, Amount]:
-    """One kernel that does the work of two, and the bytes that it does not move."""
+    """One kernel with the work of two kernels, and the saved bytes."""
     read = np.minimum(first.next_read_bytes, second.read_bytes)
     written = np.minimum(first.next_only_bytes, first.write_bytes)
     work = replace(
@@ -186,7 +188,7 @@ def _plain(amount: Amount) -> Amount:
 
 
 def fused_series(series: KernelSeries) -> tuple[tuple[tuple[int, Kernel], ...], int, Amount]:
-    """Kernels of a series of which neighbours are one, the number that is gone, and the bytes that are saved."""
+    """Kernels of a series after fusion, the number of saved kernels, and the saved bytes."""
     kept: list[tuple[int, Kernel]] = []
     gone, saved = 0, 0.0
     for count, kernel in series.kernels:
@@ -203,5 +205,5 @@ def fused_series(series: KernelSeries) -> tuple[tuple[tuple[int, Kernel], ...], 
 
 
 def _passes(kernel: Kernel) -> bool:
-    """Whether a kernel passes a tensor on to the next one."""
+    """Whether a kernel passes a tensor to the next kernel."""
     return isinstance(kernel, Elementwise) and kernel.access == "stream" and bool(np.any(kernel.next_read_bytes))

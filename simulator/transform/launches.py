@@ -13,7 +13,7 @@ from simulator.work import Work, category_of
 
 
 def kernels_of(work: Work) -> int:
-    """Number of kernels of a task; 0 of waits and collectives."""
+    """Number of kernels of a task; 0 for waits and collectives."""
     if isinstance(work, KernelSeries):
         return work.launches
     return int(category_of(work) in (Category.COMPUTE, Category.COPY) and not isinstance(work, Marker))
@@ -22,11 +22,12 @@ def kernels_of(work: Work) -> int:
 class Launches:
     """The host task that launches each task.
 
-    It is one that the task waits for, perhaps through collectives; else that of the task before it on its stream.
+    The task waits for its host task, directly or through collectives; otherwise it shares the host task of the task
+    before it on the stream.
     """
 
     def __init__(self, program: EditableProgram) -> None:
-        """Find the host task of every task on an in-order stream, and of those elsewhere that wait for one."""
+        """Find the host task of every task on an in-order stream, and of other tasks that wait for a host task."""
         self._of: dict[EditableTask, EditableTask] = {}
         self._launched: dict[EditableTask, list[EditableTask]] = {}
         self._known: dict[EditableTask, EditableTask | None] = {}
@@ -41,7 +42,7 @@ class Launches:
                     self._launched.setdefault(last, []).append(task)
 
     def _waited_for(self, task: EditableTask) -> EditableTask | None:
-        """The host task that a task waits for, or one that launches kernels behind collectives that it waits for."""
+        """The host task that a task waits for directly, or through collectives."""
         if task not in self._known:
             waits = [other for other, lag in reversed(task.after) if not lag]
             found = next((other for other in waits if launches(other)), None)
@@ -51,7 +52,7 @@ class Launches:
         return self._known[task]
 
     def of(self, task: EditableTask) -> EditableTask | None:
-        """The host task that launches a task; None: nothing does."""
+        """The host task that launches a task; None: no task launches it."""
         return self._of.get(task)
 
     def launched(self, host: EditableTask) -> Sequence[EditableTask]:
@@ -59,14 +60,14 @@ class Launches:
         return self._launched.get(host, ())
 
     def counts(self, host: EditableTask) -> bool:
-        """Whether the launches of a host task count the kernels; not so with one launch of a whole CUDA graph."""
+        """Whether a host task has a launch for each kernel; false for one launch of a whole CUDA graph."""
         return isinstance(host.work, HostWork) and host.work.launches >= sum(
             kernels_of(task.work) for task in self.launched(host)
         )
 
 
 def launches(task: EditableTask) -> bool:
-    """Whether a task launches something."""
+    """Whether a task launches kernels or collectives."""
     return isinstance(task.work, HostWork) and task.work.launches > 0
 
 
@@ -76,7 +77,7 @@ def launches_kernels(task: EditableTask) -> bool:
 
 
 def with_launches(work: HostWork, number: float, collectives: float = 0.0) -> HostWork:
-    """Host work with another number of launches, each as long as before, and so many collectives more."""
+    """Host work with another number of launches, each as long as before, and with further collectives."""
     return replace(
         work,
         launches=number,

@@ -1,11 +1,11 @@
 """``move``: tasks run on another stream.
 
-A stream is in order, and a program knows no data: a task may need results of any task before it on its stream. So
-neighbours on the old stream of which one moves wait for each other explicitly, across iterations too; ``independent``
-leaves this out, for tasks that need nothing but their dependencies. On the new stream a task has its place in the
-order of the program.
+A stream is in order, and a program has no data: a task may need results of any earlier task on its stream. If one of
+two neighbours on the old stream moves, the second waits for the first by a dependency, also across iterations.
+``independent`` leaves these dependencies out, for tasks that need only their own dependencies. On the new stream a task
+has its place in the order of the program.
 
-Law: the work stays, and no order between tasks is lost unless they are independent.
+Law: the work stays the same, and the order between tasks is kept unless they are independent.
 """
 
 from __future__ import annotations
@@ -25,8 +25,14 @@ class Move(Transformation):
 
     description: ClassVar[str] = "tasks run on another stream"
 
-    to: str = Field(min_length=1, description="the stream; made where a program has none of that name")
-    independent: bool = Field(False, description="whether they need nothing from tasks before them on their old stream")
+    to: str = Field(
+        min_length=1,
+        description="name of the new stream of the tasks; a program that lacks the stream gets it",
+    )
+    independent: bool = Field(
+        False,
+        description="whether the tasks need no result of earlier tasks on their old stream",
+    )
 
     def apply(self, graph: TaskGraph, groups: Groups) -> Changed:  # noqa: ARG002 - an interface
         """The graph with tasks on another stream; raises as `Transformation.apply`."""
@@ -50,7 +56,7 @@ class Move(Transformation):
         return Changed(rebuilt(graph, programs, [n for n, tasks in enumerate(meant) if tasks]), counts)
 
     def _check(self, program: EditableProgram) -> None:
-        """Refuse a stream whose tasks something else issues."""
+        """Refuse a stream whose tasks a controller or several workers issue."""
         streams = {stream.name: stream for stream in program.streams}
         if self.to in streams and not streams[self.to].in_order:
             error = self.refused(
@@ -71,7 +77,7 @@ TRANSFORMATIONS.add("move", Move, Move.description)
 
 
 def keep_order(program: EditableProgram, moved: set[EditableTask]) -> int:
-    """Let neighbours of which one moves wait for each other; the number of dependencies that this adds."""
+    """Add dependencies between neighbours if one of them moves; returns the number of added dependencies."""
     before = sum(len(task.after) for task in program.tasks)
     for stream, tasks in program.by_stream().items():
         if program.is_in_order(stream):

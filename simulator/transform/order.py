@@ -1,4 +1,4 @@
-"""Whether the tasks of a graph can run in some order: no task waits for itself, directly or through others."""
+"""Whether the tasks of a graph can run in some order: no task waits for itself, directly or indirectly."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from simulator.program import TaskGraph, sequenced_calls
 def is_ordered(graph: TaskGraph) -> bool:
     """Whether no task of an iteration waits for itself; callers of a collective wait for each other.
 
-    All instances of a call count as one: ``False`` may be wrong where its instances begin one after the other.
+    All instances of a call count as one: ``False`` may be wrong if the instances begin one after the other.
     """
     first, total = [], 0
     for program in graph.programs:
@@ -38,7 +38,7 @@ def is_ordered(graph: TaskGraph) -> bool:
 
 
 def _edges(graph: TaskGraph, first: list[int]) -> list[tuple[int, int]]:
-    """Pairs of tasks of which the first is before the second in an iteration."""
+    """Pairs of tasks; the first is before the second in an iteration."""
     found = []
     for offset, program in zip(first, graph.programs, strict=True):
         last: dict[int, int] = {}

@@ -1,4 +1,4 @@
-"""Patterns of names: ``*`` is any text, ``?`` any character, ``[a-c]`` one of several, ``[!a]`` any other."""
+"""Patterns of names: ``*`` is any text, ``?`` any character, ``[a-c]`` a character of a range, ``[!a]`` any other."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _PART = re.compile(r"\*|\?|\[!?[^\]]+\]|.", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class NamePattern:
-    """A pattern that whole names fit."""
+    """A pattern for whole names."""
 
     text: str
     _compiled: re.Pattern[str] = field(init=False, repr=False, compare=False)
@@ -33,15 +33,15 @@ class NamePattern:
 
     @property
     def stars(self) -> int:
-        """Number of its stars."""
+        """Number of stars."""
         return self._compiled.groups
 
     def fits(self, name: str) -> bool:
-        """Whether the whole name fits."""
+        """Whether the whole name matches."""
         return self._compiled.fullmatch(name) is not None
 
     def texts(self, name: str) -> tuple[str, ...] | None:
-        """Text of a name that stands for each star; None where the name does not fit."""
+        """Text of a name for each star; None if the name does not match."""
         found = self._compiled.fullmatch(name)
         return None if found is None else found.groups()
 

@@ -1,11 +1,11 @@
 """``recompute``: tasks of the forward pass run again before the backward pass needs their results.
 
-The copy of a task runs before the next task that ``before`` matches. Where neither pattern starts with a star, names
-belong together whose text for the first star is the same, and for the second one where both have two: tasks
-``layer_*_forward_*`` before ``layer_*_backward_elementwise`` repeat each layer on its own. A copy waits for all
-originals, for the copies of tasks that its own waited for, and for a launch of its own; collectives run again too.
+The copy of a task runs before the next task that ``before`` matches. If neither pattern starts with a star, a task
+belongs to tasks of ``before`` with the same text for the first star, and also for the second star if both patterns have
+two: tasks ``layer_*_forward_*`` before ``layer_*_backward_elementwise`` repeat each layer separately. A copy waits for
+all originals, for the copies of its original's dependencies, and for its own launch. Collectives run again, too.
 
-Law: the work is that of before, and once more that of the tasks that match with their launches; all order stays.
+Law: the total work grows by the work of the matching tasks and their launches; the order is kept.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from simulator.transform.transformation import TRANSFORMATIONS, Changed, Groups,
 from simulator.work import category_of
 
 AGAIN = "_again"
-"""End of the names of copies."""
+"""Suffix of the names of copies."""
 
 REPEATED = (Category.COMPUTE, Category.COMM)
 """Categories of tasks that run again: kernels and collectives."""
@@ -39,9 +39,11 @@ class Recompute(Transformation):
 
     description: ClassVar[str] = "tasks of the forward pass run again before the backward pass needs their results"
 
-    section: str | None = Field("*forward", min_length=1, description="pattern of the sections that they are in")
+    section: str | None = Field("*forward", min_length=1, description="pattern of the tasks' section names")
     before: str = Field(
-        "*backward*", min_length=1, description="pattern of tasks; each runs again before the next one that fits"
+        "*backward*",
+        min_length=1,
+        description="pattern of task names; each task runs again before the next task that matches",
     )
 
     def apply(self, graph: TaskGraph, groups: Groups) -> Changed:  # noqa: ARG002 - an interface
@@ -73,7 +75,7 @@ class Recompute(Transformation):
 
     @property
     def bound_stars(self) -> int:
-        """Number of first stars that stand for the same text in both patterns."""
+        """Number of leading stars that must have the same text in both patterns."""
         patterns = NamePattern(self.tasks), NamePattern(self.before)
         started = any(pattern.text.startswith("*") for pattern in patterns)
         return 0 if started else min(pattern.stars for pattern in patterns)
@@ -81,7 +83,7 @@ class Recompute(Transformation):
     def _pairs(
         self, program: EditableProgram, meant: Sequence[EditableTask]
     ) -> Iterator[tuple[EditableTask, list[EditableTask]]]:
-        """The first task that needs results, and the tasks that run again before it."""
+        """The first task that needs results, and the tasks that run again before this task."""
         tasks, before, stars = NamePattern(self.tasks), NamePattern(self.before), self.bound_stars
         again, groups = set(meant), dict[EditableTask, list[EditableTask]]()
         following: dict[tuple[str, ...], EditableTask] = {}
@@ -105,7 +107,7 @@ class _Repeater:
     """Copies tasks of a program.
 
     Attributes:
-        kernels: kernels that run again.
+        kernels: number of kernels that run again.
     """
 
     program: EditableProgram
@@ -120,7 +122,7 @@ class _Repeater:
         self._place = {task: number for number, task in enumerate(self.program.tasks)}
 
     def repeat(self, tasks: Sequence[EditableTask], first: EditableTask) -> None:
-        """Let tasks run again before another."""
+        """Let tasks run again before another task."""
         copies = {task: task.copy(f"{task.name}{AGAIN}") for task in tasks}
         launches = self._launched_again(tasks)
         last = {task.stream: task for task in tasks}
@@ -146,7 +148,7 @@ class _Repeater:
         self.program.insert(before=self._before)
 
     def _launched_again(self, tasks: Sequence[EditableTask]) -> dict[EditableTask | None, EditableTask]:
-        """Launches of the tasks, each with the part of its cost that is theirs."""
+        """Launches of the tasks, each with its share of the cost."""
         found: dict[EditableTask | None, EditableTask] = {}
         for host in dict.fromkeys(self._launches.of(task) for task in tasks):
             if host is None or not isinstance(host.work, HostWork):

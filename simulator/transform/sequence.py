@@ -1,4 +1,4 @@
-"""Transformations one after the other, each checked: members make the same calls, and nothing waits for itself."""
+"""Transformations in sequence, each checked: members make the same calls, and no task waits for itself."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ class ScheduleStep:
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """A transformation that was applied."""
+    """An applied transformation."""
 
     step: ScheduleStep
     changed: Changed
 
     def to_dict(self) -> dict[str, Any]:
-        """Its name, the tasks that were meant, and the numbers of changes; plain JSON values."""
+        """Name, pattern of tasks, and numbers of changes; plain JSON values."""
         counts = {name: int(value) if value.is_integer() else value for name, value in self.changed.counts.items()}
         return {"transformation": self.step.name, "tasks": self.step.transformation.tasks, **counts}
 
@@ -36,13 +36,13 @@ class Applied:
 def applied(
     graph: TaskGraph, steps: Sequence[ScheduleStep], groups: Groups, key: str
 ) -> tuple[TaskGraph, tuple[Applied, ...]]:
-    """The graph after all transformations, and each of them with its changes.
+    """The graph after all transformations, and each transformation with its changes.
 
     Args:
         key: key of the list of transformations in the scenario.
 
     Raises:
-        InputError: one cannot be applied; its key is ``KEY[NUMBER].NAME`` and the key below it.
+        InputError: a transformation cannot be applied; its key is ``KEY[NUMBER].NAME`` and the key below.
     """
     done = []
     for number, step in enumerate(steps):
@@ -59,10 +59,10 @@ def applied(
 
 
 def _require_order(before: TaskGraph, after: TaskGraph) -> None:
-    """Refuse a graph in which a task waits for itself, where none did before.
+    """Refuse a graph in which a task newly waits for itself.
 
     Raises:
-        InputError: it does.
+        InputError: a task waits for itself.
     """
     if not is_ordered(after) and is_ordered(before):
         raise InputError("tasks would wait for each other in a circle", expected="tasks that can change their places")

@@ -1,12 +1,13 @@
 """``shard``: ranks of a group divide the matrix products of a layer among them.
 
-With ``join: all_gather`` a rank has its part of the columns of each product, and an all_gather of the results puts them
-together; with ``all_reduce`` it has its part of the summed dimension, and the partial results are added up; with
-``nothing`` the results stay divided. What came behind the products on their stream, or waited for them, waits for the
-exchange. Ranks of the group must have the same inputs, as those of a tensor group do: the batch is not changed.
+With ``join: all_gather`` a rank computes its part of the columns of each product, and an all_gather joins the results.
+With ``all_reduce`` a rank computes its part of the summed dimension, and an all_reduce adds the partial results up.
+With ``nothing`` the results stay divided. Tasks behind the products on their stream, and tasks that waited for the
+products, wait for the exchange. Ranks of the group must have the same inputs, as in a tensor group: the batch stays the
+same.
 
-Law: operations of a product are divided by the size of the group, and the exchange has the bytes of its results; no
-order between tasks is lost.
+Law: operations of a product are divided by the size of the group, and the exchange moves the bytes of the results; the
+order between tasks is kept.
 """
 
 from __future__ import annotations
@@ -38,9 +39,9 @@ SHARD_COMM = "shard_comm"
 """Stream of the exchanges."""
 
 WIRE = {"tf32": "fp32"}
-"""Number format of results on the wire, where it is another one than that of the product."""
+"""Number format of results on the wire, if it differs from the format of the product."""
 
-MEMORY = "memory is that of whole weights: shard divides work, and no family says which weights a task has"
+MEMORY = "memory counts whole weights: shard divides work, and the weights of a task are unknown"
 
 
 class Shard(Transformation):
@@ -51,8 +52,8 @@ class Shard(Transformation):
     over: str = Field(min_length=1, description="group of ranks: world, node, domain (NVLink), or a communicator")
     join: Join = Field(
         "all_gather",
-        description="all_gather: columns are divided and put together; all_reduce: the summed dimension is, "
-        "and results are added up; nothing: columns stay divided",
+        description="all_gather: columns are divided, and gathered after the product; all_reduce: the summed "
+        "dimension is divided, and partial results are added up; nothing: columns stay divided",
     )
 
     def apply(self, graph: TaskGraph, groups: Groups) -> Changed:
@@ -101,7 +102,7 @@ def _products(work: Work) -> list[tuple[int, Gemm]]:
 
 
 def _sizes(instance: IntArray, ranks: IntArray) -> Amount:
-    """Members of the group of each rank: a scalar where all are equal, else ``[P]``; 1 outside all groups."""
+    """Size of the group of each rank: a scalar if all are equal, else ``[P]``; 1 outside all groups."""
     _, place, counts = np.unique(instance, return_inverse=True, return_counts=True)
     sizes = np.where(instance >= 0, counts[place], 1)[ranks].astype(np.float64)
     return float(sizes[0]) if np.all(sizes == sizes[0]) else sizes
@@ -118,7 +119,7 @@ class _Sharder:
         self._behind: dict[EditableTask, list[EditableTask]] = {}
 
     def shard(self, task: EditableTask) -> Amount:
-        """Divide the products of a task; the bytes of its exchange, a scalar or ``[P]``."""
+        """Divide the products of a task; returns the bytes of its exchange, a scalar or ``[P]``."""
         products = _products(task.work)
         sizes = [(n, n * g.count * g.m * g.n * BYTES_PER_ELEMENT[g.precision]) for n, g in products]
         task.work = self._divided(task.work)
@@ -158,7 +159,7 @@ class _Sharder:
         return SHARD_COMM
 
     def _wait(self, task: EditableTask, joined: EditableTask) -> None:
-        """Let those that waited for a task, and the next one on its stream, wait for the exchange."""
+        """Let the successors of a task, and the next task on its stream, wait for the exchange."""
         for other, lag in self._dependents[task]:
             other.after = [(joined if (before, own) == (task, lag) else before, own) for before, own in other.after]
         if self._program.is_in_order(task.stream):

@@ -1,7 +1,7 @@
-"""The interface of a transformation, and the registry of those that scenarios name.
+"""The interface of a transformation, and the registry of transformations.
 
-A transformation is a pure function of a task graph: its keys are a strict model, as people write them, and `apply`
-returns another graph with a record of the changes. Other distributions add theirs by entry points of the group
+A transformation is a pure function of a task graph: its keys in a scenario are a strict model, and `apply` returns
+another graph with a record of the changes. Other distributions add transformations by entry points of the group
 ``dlrmsim.transformations``.
 """
 
@@ -24,11 +24,11 @@ from simulator.transform.editable import EditableProgram, EditableTask
 from simulator.transform.pattern import NamePattern
 
 Groups = Mapping[str, IntArray]
-"""Instance number of each rank ``[W]`` by the name of a group that the machine offers: ``node``, ``world``..."""
+"""Instance number of each rank ``[W]`` by name of a group of the machine: ``node``, ``world``..."""
 
 
 MOST_NAMES = 12
-"""Most names that a message lists."""
+"""Largest number of names in a message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +36,10 @@ class Changed:
     """A graph after a transformation.
 
     Attributes:
-        counts: numbers of changes by name; those in bytes are means over ranks.
-        again: tasks that run once more, by the name of their program.
-        apart: whether they run at different places, each just before it is needed.
-        notes: effects that the model leaves out.
+        counts: numbers of changes by name; numbers in bytes are means over ranks.
+        again: tasks that run again, by the name of their program.
+        apart: whether these tasks run again at different places, each just before its result is needed.
+        notes: warnings on effects that the model leaves out.
     """
 
     graph: TaskGraph
@@ -54,20 +54,20 @@ class Transformation(Strict):
 
     description: ClassVar[str]
 
-    tasks: str = Field("*", min_length=1, description="pattern of task names; * is any text")
-    section: str | None = Field(None, min_length=1, description="pattern of the sections that they are in")
-    stream: str | None = Field(None, min_length=1, description="pattern of the streams that they are on")
+    tasks: str = Field("*", min_length=1, description="pattern of the task names; * is any text")
+    section: str | None = Field(None, min_length=1, description="pattern of the tasks' section names")
+    stream: str | None = Field(None, min_length=1, description="pattern of the tasks' stream names")
 
     @abstractmethod
     def apply(self, graph: TaskGraph, groups: Groups) -> Changed:
         """The changed graph.
 
         Raises:
-            InputError: no task matches, or none of those that do can be changed; its key is below this model.
+            InputError: no task matches, or no matching task can be changed; its key is below this model.
         """
 
     def matches(self, program: EditableProgram) -> list[EditableTask]:
-        """The tasks of a program that are meant, in order."""
+        """The selected tasks of a program, in order."""
         name, section, stream = (
             NamePattern(self.tasks),
             NamePattern(self.section or "*"),
@@ -80,10 +80,10 @@ class Transformation(Strict):
         ]
 
     def matched(self, programs: Sequence[EditableProgram]) -> list[list[EditableTask]]:
-        """The tasks of each program that are meant.
+        """The selected tasks of each program.
 
         Raises:
-            InputError: there is none in any program.
+            InputError: no program has such a task.
         """
         found = [self.matches(program) for program in programs]
         if not any(found):
@@ -91,11 +91,11 @@ class Transformation(Strict):
         return found
 
     def refused(self, message: str, expected: str) -> InputError:
-        """Error of a pattern whose tasks cannot be changed in this way."""
+        """Error for a pattern whose tasks cannot be changed in this way."""
         return InputError(message, key="tasks", given=self.tasks, expected=expected)
 
     def _nothing(self, programs: Sequence[EditableProgram]) -> InputError:
-        """Error of the first pattern that alone leaves nothing, or of the names."""
+        """Error for the first pattern that alone matches no task, or for the pattern of names."""
         tasks = [task for program in programs for task in program.tasks]
         sections = dict.fromkeys(task.section for task in tasks)
         streams = dict.fromkeys(stream.name for program in programs for stream in program.streams)
@@ -103,18 +103,18 @@ class Transformation(Strict):
             if pattern is not None and not any(map(NamePattern(pattern).fits, names)):
                 few = list(names)[:MOST_NAMES]
                 expected = f"a pattern of one of {', '.join(few)}{', ...' if len(names) > len(few) else ''}"
-                return no_match(f"no task is in such a {key}", key, pattern, names, expected)
+                return no_match(f"no {key} matches", key, pattern, names, expected)
         names = dict.fromkeys(task.name for task in tasks)
         return no_match("no task matches", "tasks", self.tasks, names, "a pattern of names of tasks; * is any text")
 
 
 def no_match(message: str, key: str, pattern: str, names: Mapping[str, None], expected: str) -> InputError:
-    """Error of a pattern that no name fits, with the nearest name."""
+    """Error for a pattern that matches no name, with the nearest name."""
     return InputError(message, key=key, given=pattern, expected=expected, nearest=_nearest(pattern, names))
 
 
 def _nearest(pattern: str, names: Iterable[str]) -> str | None:
-    """The name with a beginning, or an end, that is nearest to the longest text between stars."""
+    """The name whose beginning or end is nearest to the longest text between stars."""
     piece = max(pattern.split("*"), key=len)
     known = {part: name for name in reversed([*names]) for part in (name[: len(piece)], name[-len(piece) :], name)}
     near = nearest_name(piece, known)
@@ -135,4 +135,4 @@ TRANSFORMATIONS: Registry[type[Transformation]] = Registry(
     "dlrmsim.transformations",
     modules=tuple(f"simulator.transform.{name}" for name in ("fuse", "decompose", "recompute", "move", "shard")),
 )
-"""Transformations by name; those that ship register themselves when a name is first looked up."""
+"""Transformations by name; shipped transformations register themselves at the first look-up."""

@@ -29,7 +29,7 @@ WRONG_PARTITIONS = {
     "workload.schedule=gpip": ("workload.schedule", "'gpip'", "'gpipe'"),
     "workload.model=resnet1000_v2": ("workload.model", "9 n + 2", "resnet1001_v2"),
     "workload.image_size=4 workload.model=vgg16": ("workload.image_size", "given 4"),
-    "cluster=frontera workload.strategy=horovod_nccl": ("workload.strategy", "between GPUs", "hypar_mpi"),
+    "cluster=frontera workload.strategy=horovod_nccl": ("workload.strategy", "needs GPUs", "hypar_mpi"),
     "cluster=zen5_2_cores": ("cluster", "no rate of convolutions", "CPUs with `rates`"),
     "workload.strategy=horovod_mpi workload.partitions=2": ("workload.partitions", "a key of hypar strategies"),
     "workload.partitions=2 workload.out_of_core=karma": (

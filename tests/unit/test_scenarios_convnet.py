@@ -81,7 +81,7 @@ def test_the_batch_is_given_for_a_rank_or_for_all(of):
     assert of("  images_per_rank: 32\n").global_batch_size == 512
     assert of("  images_per_rank: 32\n", "workload.global_batch_size=1600").global_batch_size == 1600
     assert of("  global_batch_size: 160\n").hash == of("  images_per_rank: 10\n").hash
-    with pytest.raises(InputError, match="beside global_batch_size"):
+    with pytest.raises(InputError, match="together with global_batch_size"):
         of("  images_per_rank: 32\n  global_batch_size: 64\n")
 
 
@@ -96,7 +96,7 @@ def test_the_batch_is_given_for_a_rank_or_for_all(of):
         ("  gradient_accumulation: 2\n", "one pass"),
         ("  global_batch_size: 100\n", "multiple of 16, e.g. 96 or 112"),
         ("  global_batch_size: 8\n", "fewer images than the 16 ranks"),
-        ("  sharding: {planner: greedy}\n", "sharding is a key of dlrm workloads, and this one is convnet"),
+        ("  sharding: {planner: greedy}\n", "sharding is a key of dlrm workloads, and this workload is convnet"),
         ("precision: {dense: fp8}\n", "precision.dense"),
         ("precision: {tables: fp16}\n", "tables is a key of dlrm, dlrm_ps and inference workloads"),
     ],

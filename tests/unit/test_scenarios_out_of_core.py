@@ -91,7 +91,7 @@ def test_a_plan_of_ones_own_that_does_not_fit_has_remedies_without_it():
     plan = {"network": "alexnet", "blocks": [{"last": "bias_7", "decision": "keep"}]}
     settings = (*ALEXNET, "nodes=4", f"workload.out_of_core_plan={json.dumps(plan)}")
     resolved = load_scenario("tf_resnet50", settings)
-    with pytest.raises(InfeasibleError, match="a rank holds more than it may") as refused:
+    with pytest.raises(InfeasibleError, match="a rank needs more memory than it has") as refused:
         prepare(resolved, Silent())
     found = refused.value.remedies
     assert ["workload.out_of_core=karma" in settings for settings in found] == [True, False, False]
@@ -104,7 +104,7 @@ def test_a_changed_job_takes_its_own_memory():
     """From a plan for blocks to all in memory, which does not fit; to fewer images, which do; and back."""
     placed = prepare(karma(*ALEXNET, "workload.out_of_core=swap"), Silent())
     there = changed(placed.resolved, ["workload.out_of_core=none"])
-    with pytest.raises(InfeasibleError, match="a rank holds more than it may"):
+    with pytest.raises(InfeasibleError, match="a rank needs more memory than it has"):
         placed.job.changed(there, placed.machine)
     fewer = changed(placed.resolved, ["workload.images_per_rank=512", "workload.out_of_core=none"])
     assert placed.job.changed(fewer, placed.machine).out_of_core is None
@@ -129,7 +129,7 @@ def test_a_full_host_is_refused_with_its_numbers():
         prepare(karma(*ALEXNET, "workload.out_of_core=swap", "cluster.node.ddr_bytes=1 GB"), Silent())
     repeated = prepare(karma(*ALEXNET, "cluster.node.ddr_bytes=1 MB"), Silent()).job.summary_sections()
     assert repeated["out_of_core"]["swapped_bytes"] == 0.0
-    with pytest.raises(InfeasibleError, match="no plan of its blocks does; the nearest"):
+    with pytest.raises(InfeasibleError, match="no plan of its blocks fits; the nearest to fitting"):
         prepare(karma(*ALEXNET, "cluster.node.ddr_bytes=1 MB", "workload.images_per_rank=16384"), Silent())
 
 
@@ -163,14 +163,14 @@ def plan_setting(**changes) -> str:
     [
         (["workload.out_of_core=recomput"], r"workload\.out_of_core: .*given 'recomput'.*did you mean 'recompute'"),
         (["workload.weights=swapped"], r"workload\.weights: .*given 'swapped'.*did you mean 'swap'"),
-        ([plan_setting()], r"workload\.out_of_core_plan: stands beside out_of_core; expected one of the two"),
+        ([plan_setting()], r"workload\.out_of_core_plan: given together with out_of_core; expected one of the two"),
         (
             ["workload.strategy=grpc_ps"],
-            r"workload\.out_of_core: blocks leave device .* strategy is grpc_ps; given 'karma'; expected .*horovod",
+            r"workload\.out_of_core: out-of-core training .* strategy is grpc_ps; given 'karma'; expected .*horovod",
         ),
         (
             ["workload.out_of_core=none", "workload.weights=swap", "workload.strategy=grpc_ps"],
-            r"workload\.weights: blocks leave .* given 'swap'",
+            r"workload\.weights: out-of-core training needs .* given 'swap'",
         ),
         (
             ["workload.out_of_core=null", plan_setting(network="vgg16")],

@@ -106,7 +106,7 @@ def test_every_division_without_room_is_refused_by_a_run():
     refused = [found for found in every("3 GB") if not found.fits]
     assert len(refused) > 100
     for found in refused[::20]:
-        with pytest.raises(InfeasibleError, match="holds more than it may"):
+        with pytest.raises(InfeasibleError, match="needs more memory than it has"):
             prepare(changed(small("3 GB"), found.settings), Silent())
 
 
@@ -148,7 +148,7 @@ def test_where_nothing_fits_the_nearest_and_remedies_are_named():
     with pytest.raises(InfeasibleError) as refused:
         study_divisions(resolved, Silent())
     words = str(refused.value)
-    assert "none of its 134 divisions does; the nearest: --set workload" in words
+    assert "none of its 134 divisions fits; the nearest: --set workload" in words
     assert "too much" in words
     assert refused.value.remedies
     for settings in refused.value.remedies:

@@ -111,9 +111,9 @@ def test_a_sum_in_parts_begins_before_all_gradients_are_there() -> None:
 WRONG = [
     ("{fuze: layer_*}", "transform[0].fuze: no such transformation", "did you mean 'fuse'?"),
     ("{fuse: lair_*}", "transform[0].fuse.tasks: no task matches; given 'lair_*'", "did you mean 'layer_0_"),
-    ("{fuse: {section: forwrd}}", "transform[0].fuse.section: no task is in such a section", "did you mean 'forward'?"),
-    ("{fuse: {stream: devault}}", "transform[0].fuse.stream: no task is in such a stream", "did you mean 'default'?"),
-    ("{fuse: '*_gemm'}", "no two kernels can become one", "element-wise kernels in a row"),
+    ("{fuse: {section: forwrd}}", "transform[0].fuse.section: no section matches", "did you mean 'forward'?"),
+    ("{fuse: {stream: devault}}", "transform[0].fuse.stream: no stream matches", "did you mean 'default'?"),
+    ("{fuse: '*_gemm'}", "no two kernels can become one", "consecutive element-wise kernels"),
     ("{fuse: {tusks: layer_*}}", "transform[0].fuse.tusks: unknown key", "did you mean 'tasks'?"),
     ("{fuse: 'layer_[9-0]*'}", "transform[0].fuse: not a pattern of names", "ascending"),
     ("{fuse: null}", "transform[0].fuse: wrong type", "a mapping"),

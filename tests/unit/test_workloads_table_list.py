@@ -131,7 +131,7 @@ def test_a_key_under_both_names_is_refused(tmp_path: Path) -> None:
     (tmp_path / "t.yaml").write_text(
         "tables:\n- {name: a, rows: 1, dim: 4}\n- {name: b, rows: 1, dim: 4, embedding_dim: 4}\n"
     )
-    with pytest.raises(InputError, match=r"t.yaml:3: tables\[1\].embedding_dim: stands beside dim"):
+    with pytest.raises(InputError, match=r"t.yaml:3: tables\[1\].embedding_dim: given together with dim"):
         read_table_list(tmp_path / "t.yaml")
 
 

@@ -110,7 +110,7 @@ class Stage:
         efficiency: share of the protocol's bandwidth that the algorithm reaches; a cap, it adds no bytes.
         near_efficiency: further such a share on NVLink alone.
         chunks: pieces of its data; None: the whole passes at once.
-        rounds: times that its messages between sites follow each other, each sent on by its receiver.
+        rounds: number of consecutive messages between sites, each sent on by the receiver of the message before.
         own_bytes: size of the member's own part, which is copied beside the transfers ``[a, 1]`` or a number.
         added_bytes: bytes that each member adds to its own where hosts do that apart from the transfers, alike.
         message_bytes: size of one message, the largest; by it libraries choose how to send it.
@@ -158,8 +158,8 @@ class CollectiveAlgorithm:
         runs_on: whether the machine has what it needs.
         shares: algorithms that reach the same share of their links, by a name of `hardware_specs.collectives.Shares`.
         instead_of: the algorithm whose place it takes wherever it applies and the library has both.
-        over_sites: whether it is for groups on several sites too: its messages go straight to their receivers, or it
-            crosses the links between sites apart from all others.
+        over_sites: whether the algorithm is also for groups on several sites: its messages go directly to their
+            receivers, or it has a separate phase for the links between sites.
     """
 
     name: str
@@ -175,7 +175,7 @@ class CollectiveAlgorithm:
     over_sites: bool = False
 
     def runs_over(self, block: Block) -> bool:
-        """Whether it can run on these instances, on one site or several."""
+        """Whether the algorithm can run on these instances, on one site or several."""
         return self.applies(block) and (self.over_sites or block.site_count == 1)
 
     def protocols(self, block: Block) -> tuple[Protocol, ...]:

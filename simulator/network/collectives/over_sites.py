@@ -4,12 +4,12 @@ With S bytes, s sites of k members each, and phases in sequence:
 
     inside     reduce_scatter (all_reduce, reduce_scatter): (k - 1) / k x S on a ring of the site's members
     between    a ring over the sites in the order of the cluster: r rounds, each site sends B to the next, 1 / k of
-               it from each member: base + r x network_hop + latency of r links in sequence, then B over the rate
+               B from each member: base + r x network_hop + latency of r links in sequence, then B over the rate
     inside     all_gather (all_reduce, all_gather, broadcast): (k - 1) / k x S on a ring of the site's members
 
-all_reduce has r = 2 (s - 1) and B = 2 (s - 1) / s x S, all_gather and reduce_scatter half of both; broadcast and
-reduce pass S along a chain of the sites, r = s - 1. No library of this project does so by itself: it is how systems
-for distant sites arrange their groups (one process group inside a site, one between).
+all_reduce has r = 2 (s - 1) and B = 2 (s - 1) / s x S; all_gather and reduce_scatter have half of both; broadcast and
+reduce pass S along a chain of the sites, r = s - 1. No modelled library has this algorithm: systems for distant sites
+combine two process groups, one inside a site and one between sites.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from simulator.network.patterns import BetweenSites, RingsInSites, site_members
 BEFORE = ("all_reduce", "reduce_scatter", "reduce", "barrier")
 """Operations that first combine inside each site."""
 AFTER = ("all_reduce", "all_gather", "broadcast", "barrier")
-"""Operations whose result is then spread inside each site."""
+"""Operations that finally spread their result inside each site."""
 
 
 def stages(call: Call) -> tuple[Stage, ...]:
@@ -35,7 +35,7 @@ def stages(call: Call) -> tuple[Stage, ...]:
 
 
 def _inside(call: Call) -> Stage | None:
-    """A ring over the members of each site; None where each has one."""
+    """A ring over the members of each site; None if each site has one member."""
     block, members = call.block, site_members(call.block)
     most = int(members.max())
     if most == 1:
@@ -54,7 +54,7 @@ def _between(call: Call) -> Stage:
 
 
 def _nodes_of_a_site(block: Block) -> int:
-    """Most nodes that an instance is on in one site."""
+    """Largest number of nodes of an instance in one site."""
     if block.sites is None:
         return block.node_count
     width, rows = block.domains.width, np.arange(block.instance_count, dtype=np.int64)[:, None]

@@ -164,7 +164,7 @@ def _in_our_names(document: Document) -> Document:
         for key, value in table.items():
             name = TORCHREC.get(str(key), str(key))
             if name in renamed:
-                raise document.error(("tables", number, key), f"stands beside {name}", expected="one of the two")
+                raise document.error(("tables", number, key), f"given together with {name}", expected="one of the two")
             renamed[name] = _dtype(value) if name == "dtype" else value
             lines["tables", number, name] = lines["tables", number, key]
         tables.append(renamed)

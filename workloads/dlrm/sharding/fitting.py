@@ -37,7 +37,7 @@ much less room."""
 MARGIN, MEBIBYTE = 1.1, 2.0**20
 """So much more than the excess is taken off, at least a MiB: otherwise the last bytes of excess never go."""
 
-OVER_CAPACITY = "a rank holds more than it may"
+OVER_CAPACITY = "a rank needs more memory than it has"
 
 
 def make_fitting(make: Planner, tables: Tables, context: PlanningContext) -> Plan:

@@ -38,6 +38,7 @@ __all__ = [
     "SweepResult",
     "ValidateMeasuredResult",
     "ValidateResult",
+    "WhatIfResult",
     "__version__",
     "advise",
     "calibrate_clock",
@@ -65,6 +66,7 @@ __all__ = [
     "sweep",
     "validate",
     "validate_measured",
+    "what_if",
 ]
 
 _ELSEWHERE = {
@@ -102,6 +104,7 @@ if TYPE_CHECKING:
     from dlrmsim.verbs.sweep import SweepResult, sweep
     from dlrmsim.verbs.validate import ValidateResult, validate
     from dlrmsim.verbs.validate_measured import ValidateMeasuredResult, validate_measured
+    from dlrmsim.verbs.what_if import WhatIfResult, what_if
     from scenarios.progress import Progress
     from scenarios.resolve import ResolvedScenario, load_scenario
     from traces.parquet import read_timeline

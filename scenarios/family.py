@@ -125,8 +125,10 @@ class PlacedJob(Protocol):
         """Settings of the family's own keys that may make the job faster."""
         ...
 
-    def changed(self, resolved: ResolvedScenario[Any, Any], machine: Machine, *, place_again: bool = False) -> Workload:
-        """The workload of a changed scenario: with the placement of this job, or with its own.
+    def changed(
+        self, resolved: ResolvedScenario[Any, Any], machine: Machine, *, place_again: bool = False
+    ) -> PlacedJob:
+        """The job of a changed scenario: with the placement of this job, or with its own, as `Family.place` finds it.
 
         Raises:
             InfeasibleError: it has a placement of its own and does not fit.

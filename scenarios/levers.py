@@ -213,7 +213,7 @@ class _Search:
     def _lever(self, candidate: Candidate, resolved: ResolvedScenario) -> Lever:
         prepared = self.probe.prepared
         machine = prepared.machine if _same_machine(resolved, prepared.resolved) else machine_of(resolved)
-        workload = prepared.job.changed(resolved, machine, place_again=candidate.plans)
+        workload = prepared.job.changed(resolved, machine, place_again=candidate.plans).workload
         even = candidate.basis == "even loads"
         time_s, base_s = self._seconds(resolved, workload, machine, even=even), self._base(even=even)
         basis = "run" if candidate.plans and not even else candidate.basis

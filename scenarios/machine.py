@@ -9,6 +9,21 @@ from simulator.lowering import Machine, build_machine
 from simulator.network.background import OtherJob
 
 
+def same_machine(one: ResolvedScenario, other: ResolvedScenario) -> bool:
+    """Whether `machine_of` two scenarios is the same machine."""
+    return _inputs(one) == _inputs(other)
+
+
+def _inputs(resolved: ResolvedScenario) -> tuple[object, ...]:
+    """Everything that a machine depends on."""
+    scenario = resolved.scenario
+    seed = scenario.variation.seed if scenario.placement == "random" else None
+    return (
+        resolved.world_size, scenario.placement, seed, resolved.site_order,
+        resolved.framework.launch_s.value, scenario.network, resolved.cluster,
+    )  # fmt: skip
+
+
 def machine_of(resolved: ResolvedScenario) -> Machine:
     """The models of the placed cluster.
 

@@ -78,9 +78,11 @@ class Outcome(Simulation):
     summary: dict[str, Any]
 
 
-def simulate(resolved: ResolvedScenario, progress: Progress, *, levers: bool = False) -> Outcome:
-    """Run a scenario and find its bound; with ``levers``, also try changed settings; raises as `simulation_of`."""
-    done = simulation_of(resolved, progress)
+def simulate(
+    resolved: ResolvedScenario, progress: Progress, *, levers: bool = False, before: Simulation | None = None
+) -> Outcome:
+    """Run a scenario and find its bound; with ``levers``, also try changed settings; otherwise as `simulation_of`."""
+    done = simulation_of(resolved, progress, before)
     prepared, lowering, analysis = done.prepared, done.lowering, done.analysis
     probe = Probe.of(prepared, done.lowerer, variation_of(resolved), done.result, analysis.iteration, done.memory)
     bound = _bound(probe, analysis, progress)
@@ -93,25 +95,32 @@ def simulate(resolved: ResolvedScenario, progress: Progress, *, levers: bool = F
     )
 
 
-def simulation_of(resolved: ResolvedScenario, progress: Progress) -> Simulation:
+def simulation_of(resolved: ResolvedScenario, progress: Progress, before: Simulation | None = None) -> Simulation:
     """Run a scenario.
+
+    Args:
+        before: another run; its machine, plan, task graph and lowering are used again if they are the same.
 
     Raises:
         InputError: a model, generator or planner refuses the scenario.
         InfeasibleError: the job does not fit into the memory of the GPUs, or the run into this machine's.
     """
-    return simulation_of_prepared(prepare(resolved, progress), progress)
+    known = None if before is None else before.prepared
+    return simulation_of_prepared(prepare(resolved, progress, known), progress, before=before)
 
 
 class GivenUpError(Exception):
     """Iterations of a run take longer than the limit."""
 
 
-def simulation_of_prepared(prepared: Prepared, progress: Progress, at_most_s: float = inf) -> Simulation:
+def simulation_of_prepared(
+    prepared: Prepared, progress: Progress, at_most_s: float = inf, before: Simulation | None = None
+) -> Simulation:
     """Run a prepared job.
 
     Args:
         at_most_s: see `scenarios.engine_run.iteration_s`.
+        before: see `simulation_of`.
 
     Raises:
         InputError: the models refuse the scenario.
@@ -122,11 +131,13 @@ def simulation_of_prepared(prepared: Prepared, progress: Progress, at_most_s: fl
     require_memory(size_of(prepared))
     progress.stage("lowering")
     with located(resolved.document):
-        lowerer = Lowerer(prepared.graph, prepared.machine, variation_of(resolved))
+        parts = (prepared.graph, prepared.machine, variation_of(resolved))
+        known = before is not None and before.lowerer.is_of(*parts)
+        lowerer = before.lowerer if before is not None and known else Lowerer(*parts)
         lowering = lowerer.lower()
     progress.stage("simulating")
     keep = resolved.scenario.output.record.iterations
-    memory = ProgramMemory()
+    memory = ProgramMemory() if before is None else before.memory
     options = replace(run_options(resolved, prepared.machine, prepared.graph, keep), memory=memory)
     give_up = GiveUp.of(options, lowering.program, prepared.machine, at_most_s)
     result = counted_run(lowering.program, options if at_most_s == inf else replace(options, stop=give_up))

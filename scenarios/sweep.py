@@ -11,10 +11,11 @@ from typing import Any
 
 from inputs.errors import InfeasibleError, InputError
 from scenarios.family import family_of
+from scenarios.machine import same_machine
 from scenarios.mapping import Map
 from scenarios.progress import Progress, Silent
 from scenarios.resolve import ResolvedScenario, load_scenario
-from scenarios.runner import simulate
+from scenarios.runner import Outcome, simulate
 from scenarios.summary import SERVING_KEY, interval_keys, price_key
 from scenarios.sweep_plan import SweepPlan, SweepPoint, named_over, ranks_at
 from simulator.analysis import rate_key
@@ -48,11 +49,18 @@ def run_sweep(plan: SweepPlan, run_all: Map, progress: Progress | None = None) -
     return found
 
 
+_LAST: list[Outcome] = []
+"""The last point of this process, if it ran: the next one takes over what both have in common."""
+
+
 def simulate_point(point: SweepPoint) -> Row:
     """Simulate one point; a job that does not fit gives a row ``infeasible``, a wrong one a row ``refused``."""
     resolved = load_scenario(point.scenario, point.settings)
+    before = next((last for last in _LAST if same_machine(last.resolved, resolved)), None)
+    _LAST.clear()
     try:
-        summary = simulate(resolved, Silent()).summary
+        _LAST.append(simulate(resolved, Silent(), before=before))
+        summary = _LAST[0].summary
     except InfeasibleError as error:
         return row_of(resolved, "infeasible", message=str(error))
     except InputError as error:

@@ -116,8 +116,8 @@ class PlacedToy:
     def candidates(self, bound: Bound) -> Iterator[Candidate]:
         yield Candidate("precision.all_reduce=fp16", "numerics", most=bound.path_shares.get("communication", 0.0))
 
-    def changed(self, resolved: ToyResolved, machine: Machine, *, place_again: bool = False) -> ToyWorkload:
-        return ToyWorkload(resolved)
+    def changed(self, resolved: ToyResolved, machine: Machine, *, place_again: bool = False) -> PlacedToy:
+        return PlacedToy(ToyWorkload(resolved))
 
 
 class ToyFamily:

@@ -103,18 +103,18 @@ class PlacedConvnet:
         """See `scenarios.convnet.levers.candidates`."""
         return candidates(self.resolved, bound)
 
-    def changed(self, resolved: ConvnetResolved, machine: Machine, *, place_again: bool = False) -> Workload:
-        """The workload of a changed scenario, with this job's decisions for blocks or with a new plan.
+    def changed(self, resolved: ConvnetResolved, machine: Machine, *, place_again: bool = False) -> PlacedConvnet:
+        """The job of a changed scenario, with this job's decisions for blocks or with a new plan.
 
         Raises:
             InfeasibleError: the workload does not fit with these decisions.
         """
         blocks = None if place_again else self.blocks
-        workload, _ = _workload(self.generator, resolved, machine, Silent(), blocks)
+        workload, job = _workload(self.generator, resolved, machine, Silent(), blocks)
         memory = memory_of(resolved, workload)
         if not memory.fits:
             raise refusal(resolved, memory)
-        return workload
+        return PlacedConvnet(resolved, self.generator, workload, job)
 
 
 def _workload(

@@ -15,6 +15,7 @@ from scenarios.dlrm.plans import PlanningJob, plan_of
 from scenarios.dlrm.settings import settings_of
 from scenarios.dlrm.typed import DlrmResolved
 from simulator.analysis import Bound
+from simulator.equality import same
 from simulator.lowering import Machine
 from workloads.dlrm.family import DlrmWorkload
 from workloads.dlrm.iteration.volumes import volumes
@@ -26,10 +27,17 @@ from workloads.graph.schedule import SCHEDULES
 
 @dataclass(frozen=True, slots=True)
 class PlacedDlrm:
-    """A DLRM on its ranks; see `scenarios.family.PlacedJob`."""
+    """A DLRM on its ranks; see `scenarios.family.PlacedJob`.
+
+    Attributes:
+        machine: machine that the plan is for.
+        simulated: whether the planner simulated iterations.
+    """
 
     resolved: DlrmResolved
     workload: DlrmWorkload
+    machine: Machine
+    simulated: bool = False
 
     @property
     def varies(self) -> bool:
@@ -63,18 +71,33 @@ class PlacedDlrm:
         """See `scenarios.dlrm.levers`."""
         return candidates(self.resolved, self.workload, bound)
 
-    def changed(self, resolved: DlrmResolved, machine: Machine, *, place_again: bool = False) -> DlrmWorkload:
-        """The job of a changed scenario under this plan, or under a plan of its own."""
-        settings, plan = settings_of(resolved), self.workload.plan
-        if place_again:
-            plan = plan_of(PlanningJob(resolved, settings, machine), advise=False)
-        return DlrmWorkload(resolved.model, plan, settings)
+    def changed(self, resolved: DlrmResolved, machine: Machine, *, place_again: bool = False) -> PlacedDlrm:
+        """The job of a changed scenario under this plan, or under a plan of its own.
+
+        The plan of its own is this plan if nothing changes that the planner takes into account.
+        """
+        settings = settings_of(resolved)
+        known = machine is self.machine and same(self._asked(resolved), self._asked(self.resolved))
+        if not place_again or (known and same(settings, self.workload.settings)):
+            workload = DlrmWorkload(resolved.model, self.workload.plan, settings)
+            return PlacedDlrm(resolved, workload, machine, self.simulated)
+        return _placed(PlanningJob(resolved, settings, machine), advise=False)
+
+    def _asked(self, resolved: DlrmResolved) -> tuple[object, ...]:
+        """Parts of a scenario that the plan depends on, beside the machine and the settings of generators."""
+        scenario, workload = resolved.scenario, resolved.scenario.workload
+        run = (scenario.variation, scenario.run, scenario.transform) if self.simulated else ()
+        return (resolved.model, resolved.cluster, workload.sharding, workload.rows_scaling, *run)
 
 
 def place(resolved: DlrmResolved, machine: Machine) -> PlacedDlrm:
     """The job of a scenario under its plan; raises as `scenarios.dlrm.plans.plan_of`."""
-    job = PlanningJob(resolved, settings_of(resolved), machine)
-    return PlacedDlrm(resolved, job.workload(plan_of(job)))
+    return _placed(PlanningJob(resolved, settings_of(resolved), machine), advise=True)
+
+
+def _placed(job: PlanningJob, *, advise: bool) -> PlacedDlrm:
+    workload = job.workload(plan_of(job, advise=advise))
+    return PlacedDlrm(job.resolved, workload, job.machine, job.simulated)
 
 
 def caches_of(workload: DlrmWorkload) -> dict[str, float] | None:

@@ -51,6 +51,7 @@ class PlanningJob:
         settings: the job as generators see it.
         machine: the models of the placed cluster.
         context: the planners' inputs.
+        simulated: whether a planner simulated iterations.
     """
 
     resolved: DlrmResolved
@@ -58,6 +59,7 @@ class PlanningJob:
     machine: Machine
     tables: Tables = field(init=False)
     context: PlanningContext = field(init=False)
+    simulated: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
         resolved, settings = self.resolved, self.settings
@@ -106,6 +108,7 @@ class PlanningJob:
 
         It may be infinite as well, sooner, when an iteration takes longer than ``at_most_s``.
         """
+        self.simulated = True
         if not self.report(plan).fits:
             return inf
         return iteration_s(self.resolved, self.workload(plan), self.machine, at_most_s)

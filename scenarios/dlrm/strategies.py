@@ -146,7 +146,9 @@ class DlrmStrategies:
         resolved, workload = self._with(choice), self._workload(choice, plan)
         memory = PlanningJob(resolved, workload.settings, self._machine).report(plan)
         graph, changes = transformed(resolved, workload.graph(), self._machine)
-        prepared = Prepared(resolved, self._machine, PlacedDlrm(resolved, workload), memory, graph, changes)
+        prepared = Prepared(
+            resolved, self._machine, PlacedDlrm(resolved, workload, self._machine), memory, graph, changes
+        )
         return results_of(prepared, at_most_s)
 
     def scenario(self, found: StrategyFound) -> DlrmResolved:

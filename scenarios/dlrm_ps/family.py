@@ -106,9 +106,9 @@ class PlacedPs:
             if chosen == "fp32":
                 yield Candidate(f"precision.{key}=fp16", "numerics")
 
-    def changed(self, resolved: PsResolved, machine: Machine, *, place_again: bool = False) -> DlrmPsWorkload:  # noqa: ARG002 - an interface
-        """The workload of a changed scenario, whose tables are placed by the same rule."""
-        return _workload(resolved, machine)
+    def changed(self, resolved: PsResolved, machine: Machine, *, place_again: bool = False) -> PlacedPs:  # noqa: ARG002 - an interface
+        """The job of a changed scenario, whose tables are placed by the same rule."""
+        return PlacedPs(resolved, _workload(resolved, machine))
 
 
 @dataclass(frozen=True, slots=True)

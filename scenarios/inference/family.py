@@ -122,16 +122,22 @@ class PlacedInference:
     def changed(
         self,
         resolved: InferenceResolved,
-        machine: Machine,  # noqa: ARG002 - an interface
+        machine: Machine,
         *,
         place_again: bool = False,  # noqa: ARG002 - an interface
-    ) -> InferenceWorkload:
-        """The workload of a changed scenario; raises `InfeasibleError` if it does not fit."""
+    ) -> PlacedInference:
+        """The servers of a changed scenario.
+
+        Raises:
+            InfeasibleError: they do not fit into memory, or cannot answer all requests.
+        """
         workload = workload_of(resolved)
         memory = _memory(resolved, workload)
         if not memory.fits:
             raise InfeasibleError(f"{resolved.name} does not fit\n{memory.in_words()}")
-        return workload
+        placed = PlacedInference(resolved, workload, machine)
+        placed.check_rate()
+        return placed
 
     def _servers(self, service: ServiceTimes) -> Servers:
         scenario = self.resolved.scenario

@@ -100,8 +100,8 @@ class PlacedTransformer:
         machine: Machine,
         *,
         place_again: bool = False,  # noqa: ARG002 - an interface
-    ) -> TransformerWorkload:
-        """The workload of a changed scenario.
+    ) -> PlacedTransformer:
+        """The job of a changed scenario.
 
         Raises:
             InfeasibleError: it does not fit.
@@ -110,7 +110,7 @@ class PlacedTransformer:
         memory = memory_report(resolved, workload)
         if not memory.fits:
             raise InfeasibleError(f"{resolved.name} does not fit\n{memory.in_words()}")
-        return workload
+        return PlacedTransformer(resolved, workload, machine)
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,6 +63,10 @@ class Lowerer:
         self._joins = not (self._variation.varies or self._variation.straggler_ranks)
         self._kept: dict[str, tuple[object, object]] = {}
 
+    def is_of(self, graph: TaskGraph, machine: Machine, variation: Variation) -> bool:
+        """Whether it lowers this very graph on this very machine, with the same variation."""
+        return self._graph is graph and self._machine is machine and self._variation == variation
+
     def lower(self, improve: Mapping[str, float] | None = None) -> Lowering:
         """Turn amounts into times.
 

@@ -107,10 +107,11 @@ def test_a_changed_job_takes_its_own_memory():
     with pytest.raises(InfeasibleError, match="a rank needs more memory than it has"):
         placed.job.changed(there, placed.machine)
     fewer = changed(placed.resolved, ["workload.images_per_rank=512", "workload.out_of_core=none"])
-    assert placed.job.changed(fewer, placed.machine).out_of_core is None
+    assert placed.job.changed(fewer, placed.machine).workload.out_of_core is None
     in_memory = prepare(fewer, Silent())
-    more = placed.job.changed(placed.resolved, placed.machine)
-    assert in_memory.job.changed(placed.resolved, placed.machine).memory().total("hbm") == more.memory().total("hbm")
+    more = placed.job.changed(placed.resolved, placed.machine).workload
+    again = in_memory.job.changed(placed.resolved, placed.machine).workload
+    assert again.memory().total("hbm") == more.memory().total("hbm")
 
 
 def test_weights_beyond_device_memory_leave_it_too():

@@ -74,7 +74,7 @@ class Configuration:
         """Seconds of an iteration with other constants of the framework."""
         machine, placed = self._placed
         resolved = replace(self.resolved, framework=with_constants(self.resolved.framework, values))
-        return iteration_s(resolved, placed.changed(resolved, machine), machine)
+        return iteration_s(resolved, placed.changed(resolved, machine).workload, machine)
 
     @cached_property
     def hash(self) -> str:

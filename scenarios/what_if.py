@@ -1,4 +1,4 @@
-"""What-ifs: the iteration of a scenario with some keys changed, with its plan or with a plan of its own.
+"""Iterations of a scenario with some keys changed, with its plan or with a plan of its own.
 
 The first run is kept, and a what-if makes again only what the change has an effect on: a plan that is kept costs
 nothing, and neither the bound nor an interval is looked for.

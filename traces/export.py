@@ -26,8 +26,8 @@ def write_timeline(imported: Imported, path: Path) -> None:
     """
     measured = with_times(imported)
     blocks = timeline_blocks(measured.graph.programs, measured.result)
-    ends_ps = measured.result.iteration_end_ps
-    write_parquet(blocks, path, metadata=program_metadata(measured.graph, ends_ps, imported.steps, imported.gaps))
+    metadata = program_metadata(measured.graph, measured.result, imported.steps, imported.gaps)
+    write_parquet(blocks, path, metadata=metadata)
 
 
 def with_times(imported: Imported) -> MeasuredRun:

@@ -13,8 +13,8 @@ import numpy as np
 
 from inputs.errors import InputError
 from simulator.analysis.timeline import COLUMNS
+from simulator.engine import EngineRun
 from simulator.program import IntArray, TaskGraph
-from simulator.rank_classes import RankClasses
 from traces.description import VERSION, About, described
 from traces.imported import Gap, Imported, RankStep
 from traces.rebuilding import Rows, check, import_rows
@@ -29,13 +29,23 @@ _OURS = "a file that this version of dlrmsim wrote"
 
 def program_metadata(
     graph: TaskGraph,
-    ends_ps: IntArray,
+    result: EngineRun,
     steps: Sequence[RankStep] = (),
     gaps: Sequence[Gap] = (),
-    classes: Sequence[RankClasses] = (),
+    *,
+    shared: bool = True,
 ) -> dict[bytes, bytes]:
-    """Metadata of the file's schema from which a timeline can be imported again; arguments as of `described`."""
-    return {KEY: packed(described(graph, ends_ps, steps, gaps, classes))}
+    """Metadata of the file's schema from which a timeline can be imported again.
+
+    Args:
+        graph: the programs.
+        result: the run, or measured times.
+        steps: see `described`.
+        gaps: see `described`.
+        shared: whether ranks with the same times share rows, as `simulator.analysis.timeline_blocks` of all ranks does.
+    """
+    classes = [times.classes for times in result.records[-1].groups] if shared else []
+    return {KEY: packed(described(graph, result.iteration_end_ps, steps, gaps, classes))}
 
 
 def packed(about: About) -> bytes:

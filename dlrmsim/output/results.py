@@ -54,8 +54,7 @@ def _write_timeline(path: Path, outcome: Outcome) -> None:
     wanted = outcome.resolved.scenario.output.record.ranks
     ranks = None if wanted == "all" else np.unique(np.array(wanted, dtype=np.int64))
     graph, result = outcome.graph, outcome.result
-    classes = [times.classes for times in result.records[-1].groups] if ranks is None else []
-    metadata = program_metadata(graph, result.iteration_end_ps, classes=classes)
+    metadata = program_metadata(graph, result, shared=ranks is None)
     write_parquet(timeline_blocks(graph.programs, result, ranks=ranks), path, metadata=metadata)
 
 

@@ -57,7 +57,7 @@ JOINT_CLASSES: Mapping[str, JointClass] = {
         ("NIC", "NVLink", "spine", "site", "messages", "PCIe/DDR"), "comm",
     ),
     "compute": JointClass(
-        "Computation bounds", "all kernels 10 % faster", ("compute",), ("GEMM", "HBM", "PCIe/DDR", "SSD"), "compute"
+        "Computation bounds", "all kernels 10 % faster", ("compute",), ("GEMM", "HBM", "PCIe/DDR"), "compute"
     ),
     "memory": JointClass(
         "Memory bandwidth bounds", "HBM, DDR, PCIe and SSDs 10 % faster",

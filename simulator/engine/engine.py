@@ -249,9 +249,12 @@ class _Engine:
         for (group, task, iteration), parts in released.items():
             self._release(group, task, iteration, join(parts, self._frontiers[group].everyone))
         for frontier in self._frontiers:
-            frontier.advance()
+            if frontier.ready:
+                frontier.advance()
         if self._flows.needs_solve:
             self._divide_again()
+        else:
+            self._arm()
 
     def _divide_again(self) -> None:
         """Have resources divided when nothing else is left of this instant."""
@@ -272,9 +275,12 @@ class _Engine:
 
     def _solve(self) -> None:
         self._solve_pending = False
-        now = int(self._env.now)
-        self._flows.solve(now)
-        end = self._flows.next_end()
+        self._flows.solve(int(self._env.now))
+        self._arm()
+
+    def _arm(self) -> None:
+        """Wake up at the next end of work, and at the next change of capacities."""
+        now, end = int(self._env.now), self._flows.next_end()
         if end != self._armed:
             self._armed = end
             if end != NEVER:

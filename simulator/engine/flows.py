@@ -93,7 +93,7 @@ class Flows(Generic[Token]):
         self._end = np.zeros(0, dtype=np.int64)
 
     def start(self, row: int, work_ps: int, token: Token, now: int) -> None:
-        """Start ``work_ps`` of usage row ``row``; ``token`` comes back at its end. `solve` has to follow."""
+        """Start ``work_ps`` of usage row ``row``; ``token`` comes back at its end. `solve` follows if `needs_solve`."""
         slot = self._slot()
         shift = work_shift(work_ps)
         self._tokens[slot] = token
@@ -101,7 +101,10 @@ class Flows(Generic[Token]):
         self._remaining[slot] = work_ps << shift
         self._rate[slot], self._since[slot], self._end[slot] = 0, now, NEVER
         self._users[self._classes(row)] += 1
-        self._fresh.append(slot)
+        if self._capacities.state(now) == self._state and self._is_alone(row):
+            self._run_alone(slot, now)
+        else:
+            self._fresh.append(slot)
 
     def next_end(self) -> int:
         """Time of the next end in ps, `NEVER` when nothing is at work."""
@@ -117,7 +120,8 @@ class Flows(Generic[Token]):
             row = int(self._row[slot])
             self._users[self._classes(row)] -= 1
             self._end[slot], self._row[slot] = NEVER, -1
-            self._touched.append(row)
+            if self._most_users(row) > 0:
+                self._touched.append(row)
             self._free.append(slot)
             token = self._tokens[slot]
             if token is not None:
@@ -126,7 +130,7 @@ class Flows(Generic[Token]):
 
     @property
     def needs_solve(self) -> bool:
-        """Whether something started or ended since the last `solve`."""
+        """Whether something started or ended since the last `solve` whose resources others use."""
         return bool(self._touched or self._fresh)
 
     def solve(self, now: int) -> None:
@@ -136,7 +140,7 @@ class Flows(Generic[Token]):
         touched += self._rows_with_other_capacity(now)
         for slot in fresh:
             row = int(self._row[slot])
-            if self._most_users(row) == 1 and self._left[self._classes(row)].min() == 1.0:
+            if self._is_alone(row):
                 self._run_alone(slot, now)
             else:
                 touched.append(row)
@@ -158,6 +162,10 @@ class Flows(Generic[Token]):
     def _most_users(self, row: int) -> int:
         """Number of phases at work on the busiest resource of ``row``."""
         return int(self._users[self._classes(row)].max())
+
+    def _is_alone(self, row: int) -> bool:
+        """Whether one phase at work uses the resources of ``row``, and no other job."""
+        return self._most_users(row) == 1 and bool(self._left[self._classes(row)].min() == 1.0)
 
     def _run_alone(self, slot: int, now: int) -> None:
         shift = int(self._shift[slot])

@@ -94,7 +94,7 @@ class Frontier:
         self._iterations, self._listener = iterations, listener
         self._private_ps = private_ps
         self._states: dict[int, IterationState] = {}
-        self._ready: list[tuple[int, int, Members]] = []
+        self.ready: list[tuple[int, int, Members]] = []
         self._everyone: Members = slice(0, group.rank_count, 1)
         self._unit_of = {task: number for number, unit in enumerate(units.units) for task in unit.tasks}
         self._blocks: dict[int, _Block] = {}
@@ -112,7 +112,7 @@ class Frontier:
             state = self.state(iteration)
             for unit, missing in enumerate(state.missing):
                 if isinstance(missing, int) and missing == 0:
-                    self._ready.append((iteration, unit, self._everyone))
+                    self.ready.append((iteration, unit, self._everyone))
 
     def state(self, iteration: int) -> IterationState:
         """The state of an iteration, made when first asked for."""
@@ -132,8 +132,8 @@ class Frontier:
 
     def advance(self) -> None:
         """Evaluate all that can be."""
-        while self._ready:
-            iteration, unit, members = self._ready.pop()
+        while self.ready:
+            iteration, unit, members = self.ready.pop()
             state = self.state(iteration)
             kind = self._units.units[unit].kind
             if kind is Kind.PRIVATE:
@@ -165,7 +165,7 @@ class Frontier:
                 after = state if lag == 0 else self.state(iteration + lag)
                 ready = self._count_down(after, successor, members)
                 if ready is not None:
-                    self._ready.append((iteration + lag, successor, ready))
+                    self.ready.append((iteration + lag, successor, ready))
         state.left -= size_of(members)
         if state.left == 0:
             self._listener.completed(self._number, iteration)

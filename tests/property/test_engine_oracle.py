@@ -175,7 +175,7 @@ def test_the_order_of_evaluation_does_not_matter(drawn: RandomProgram, seed: int
 
     def init(self, *arguments):
         real_init(self, *arguments)
-        self._ready = AnyOrder()
+        self.ready = AnyOrder()
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(frontier.Frontier, "__init__", init)

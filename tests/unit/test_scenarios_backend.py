@@ -56,9 +56,9 @@ def test_a_library_that_the_cluster_does_not_name_is_said():
 @pytest.mark.parametrize(
     ("scenario", "settings", "key", "expected"),
     [
-        ("tf_resnet50", ["network.backend=mpi"], "network.backend", "nccl, or nothing"),
+        ("tf_resnet50", ["network.backend=mpi"], "network.backend", "nccl, or no such key"),
         ("tf_resnet50", ["cluster=xeon_8280_opa"], "workload.strategy", "horovod_mpi, baidu_ring, hypar_mpi"),
-        ("hyparflow_resnet1001", ["network.backend=ccl"], "network.backend", "mpi, or nothing"),
+        ("hyparflow_resnet1001", ["network.backend=ccl"], "network.backend", "mpi, or no such key"),
         ("mlperf_dlrm_v1", ["network.backend=nccll"], "network.backend", "one of nccl, mpi"),
         ("mlperf_dlrm_v1", ["network.communication_cores=2"], "network.communication_cores", "no cores"),
     ],

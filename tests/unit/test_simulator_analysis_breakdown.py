@@ -59,7 +59,7 @@ def test_waiting_counts_only_inside_the_window():
 
 
 def test_groups_stand_one_after_the_other_and_blocks_of_ranks_do_not_show(monkeypatch):
-    monkeypatch.setattr("simulator.analysis.breakdown.RANKS_PER_BLOCK", 2)
+    monkeypatch.setattr("simulator.analysis.breakdown.CLASSES_PER_BLOCK", 2)
     first, second = four_kinds([1, 3, 5]), four_kinds([0, 2])
     times = [
         group_times([[(0, 0), (0, length), (9, 9), (9, 9)] for length in lengths]) for lengths in ([3, 5, 7], [2, 9])

@@ -289,7 +289,7 @@ def test_an_exported_trace_of_another_version(capsys, tmp_path):
     file = tmp_path / "old.json"
     file.write_text(json.dumps(trace))
     message = refused(capsys, tmp_path, file)
-    assert "old.json: has programs of another version; given 1; expected 2" in message
+    assert "old.json: has programs of another version; given 1; expected 3" in message
 
 
 @pytest.mark.parametrize(

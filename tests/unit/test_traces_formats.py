@@ -282,7 +282,7 @@ def test_groups_of_ranks_stay_apart_in_a_timeline(tmp_path):
     lowered = lower(graph, build_machine(load_cluster("dgx_a100_80"), 4, launch_s=0.0)).program
     result = engine.run(lowered, engine.RunOptions(max_iterations=1))
     file = tmp_path / "timeline.parquet"
-    metadata = program_metadata(graph, result.iteration_end_ps)
+    metadata = program_metadata(graph, result)
     write_parquet(timeline_blocks(graph.programs, result), file, metadata=metadata)
     again = import_traces([file])
     assert again.graph.communicators["pair"].tolist() == [0, 0, 1, 1]

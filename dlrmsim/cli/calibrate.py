@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from dlrmsim.cli.command_group import CommandGroup
 from dlrmsim.cli.measure import DeviceChoice
 from dlrmsim.cli.options import Fresh, say_taken_over
 from dlrmsim.cli.terminal import print_line, say
@@ -16,7 +17,9 @@ if TYPE_CHECKING:  # loading them takes longer than a command line may take to s
     from dlrmsim.hosts.cpus import HostSpec
     from dlrmsim.hosts.gpus import GpuSpec
 
-calibrate = typer.Typer(help="Fit machine constants to measurements.", no_args_is_help=True)
+calibrate = typer.Typer(
+    cls=CommandGroup, rich_markup_mode=None, help="Fit machine constants to measurements.", no_args_is_help=True
+)
 
 
 @calibrate.callback()

@@ -297,13 +297,13 @@ class Family(Protocol[M, S]):
 FAMILIES: Registry[Family[Any, Any]] = Registry(
     "kind of workload",
     "dlrmsim.families",
-    modules=(
-        "scenarios.dlrm.family",
-        "scenarios.convnet.generator",
-        "scenarios.dlrm_ps.family",
-        "scenarios.inference.family",
-        "scenarios.transformer.family",
-    ),
+    module_of={
+        "dlrm": "scenarios.dlrm.family",
+        "convnet": "scenarios.convnet.generator",
+        "dlrm_ps": "scenarios.dlrm_ps.family",
+        "inference": "scenarios.inference.family",
+        "transformer": "scenarios.transformer.family",
+    },
 )
 """Families by kind. Those that ship register themselves when a kind is first looked up; their modules build on this
 one, so they are named here and not imported."""

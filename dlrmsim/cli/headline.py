@@ -23,7 +23,7 @@ from reports.interval_words import given_in_words, rate_span, time_span, widest_
 from reports.numbers import counted, memory_named, singular, usd
 from reports.text_table import TextTable
 from scenarios.schedules import schedule_words
-from scenarios.summary import DEFAULT_RANK_NAME, DEFAULT_UNIT, interval_keys, price_key
+from scenarios.summary_keys import DEFAULT_RANK_NAME, DEFAULT_UNIT, interval_keys, price_key
 from simulator.analysis import rate_key
 from simulator.analysis.ranks import SLOWEST
 

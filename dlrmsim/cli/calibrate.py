@@ -29,7 +29,7 @@ def _calibrate() -> None:
 
 @calibrate.command("collectives")
 def collectives(
-    logs: Annotated[list[Path], typer.Argument(metavar="LOG...", help="Logs of nccl-tests, or CSV files.")],
+    logs: Annotated[list[str], typer.Argument(metavar="LOG...", help="Logs of nccl-tests, or CSV files.")],
     *,
     cluster: Annotated[str, typer.Option("--cluster", help="Cluster to start from: its nodes, fabric and library.")],
     out: Annotated[Path, typer.Option("--out", metavar="FILE", help="YAML file of the fitted cluster.")],
@@ -138,7 +138,7 @@ def kernels(
 
 @calibrate.command("overheads")
 def overheads(
-    traces: Annotated[list[Path], typer.Argument(metavar="TRACE...", help="Kineto traces of one machine.")],
+    traces: Annotated[list[str], typer.Argument(metavar="TRACE...", help="Kineto traces of one machine.")],
     *,
     out: Annotated[Path, typer.Option("--out", metavar="FILE", help="YAML file of the profile.")],
     framework: Annotated[

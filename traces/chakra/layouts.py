@@ -43,7 +43,7 @@ class Layout:
             length, start = varint
             at = start + length
             times_end = at - len(tail)
-            if at > size or not raw.startswith(head, start) or raw[times_end:at] != tail:
+            if not raw.startswith(head, start) or raw[times_end:at] != tail:
                 return None
             duration = _duration_us(raw[start + len(head) : times_end])
             if duration is None or start + len(head) > times_end:
@@ -82,7 +82,7 @@ def _around_times(payload: bytes) -> tuple[bytes, bytes] | None:
         tag = _varint(payload, at)
         end = None if tag is None else _value_end(payload, tag[1], tag[0] & 7)
         number = 0 if tag is None else tag[0] >> 3
-        if end is None or number < last or (number == last and number in (_START, _DURATION)):
+        if end is None or number < last:
             return None
         at, last = end, number
         before = end if number < _START else before

@@ -68,7 +68,7 @@ def _table_row_wise() -> Iterator[Row]:
 
 
 def _infeasible() -> Iterator[Row]:
-    """Eight times the batch: inputs in flight do not fit, on any number of nodes."""
+    """Sixteen times the batch: inputs in flight do not fit, on any number of nodes."""
     with tempfile.TemporaryDirectory() as folder:
         cost = cost_of(["run", *zionex(512, batch=16 * PER_NODE), "--out", f"{folder}/run"], code=3)
     yield Row("infeasible_4096_cpu_s", cost.cpu_s, "s", "<= 5")
@@ -133,7 +133,7 @@ def copy_bandwidth() -> float:
 
 
 def _what_ifs() -> dict[str, float]:
-    """Processor time of the first run of a job on 1,024 GPUs, and of each with a key changed that no plan depends on."""
+    """Processor time of the first run on 1,024 GPUs, and of each with another value of a key that no plan depends on."""
     import dlrmsim
 
     base = [f"nodes={128}", f"workload.global_batch_size={128 * PER_NODE}"]

@@ -133,7 +133,7 @@ def copy_bandwidth() -> float:
 
 
 def _what_ifs() -> dict[str, float]:
-    """Processor time of the first run on 1,024 GPUs, and of each with another value of a key that no plan depends on."""
+    """Processor time of the first run on 1,024 GPUs, and of each with another value of a key beside its plan."""
     import dlrmsim
 
     base = [f"nodes={128}", f"workload.global_batch_size={128 * PER_NODE}"]

@@ -3,9 +3,9 @@
 Timed is `simulator.engine.run`, from the lowered program to start, end and waiting of all rank-tasks in memory.
 
 Times are processor times of the first run in the process: they include the page faults of some 130 MB of results, which
-on a virtual machine cost more than the computation when the host has to find the memory. The ratio to SimPy compares best of
-5 with best of 5 (1,000 processes that each yield ``timeout(1)`` 1,000 times, in the same process); for it the allocator
-keeps freed memory, so that it compares computation with computation.
+on a virtual machine cost more than the computation when the host has to find the memory. The ratio to SimPy compares
+best of 5 with best of 5 (1,000 processes that each yield ``timeout(1)`` 1,000 times, in the same process); for it the
+allocator keeps freed memory, so that it compares computation with computation.
 """
 
 from __future__ import annotations

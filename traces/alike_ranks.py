@@ -21,7 +21,7 @@ class AlikeRanks:
         ranks: global ranks in the order of their traces ``[P]``.
         sources: trace of each rank, for messages ``[P]``.
         places: place of each trace among those of the job, ascending ``[P]``.
-        seconds: of `Measured` and `Delay` tasks ``[T, P]``; None: those of ``tasks``, for one rank.
+        seconds: seconds of `Measured` and `Delay` tasks ``[T, P]``; None: as in ``tasks``, for one rank.
     """
 
     tasks: RankTasks

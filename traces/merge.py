@@ -164,7 +164,7 @@ class _Group:
     """Blocks of ranks whose tasks have one structure.
 
     Attributes:
-        blocks: by their lowest rank.
+        blocks: sorted by their lowest rank.
         ranks: global ranks, ascending ``[P]``.
         order: place of each of them in the blocks, one after the other ``[P]``.
     """

@@ -81,7 +81,6 @@ def application(arguments: Sequence[str] = ()) -> typer.Typer:
         cls=CommandGroup,
         rich_markup_mode=None,
         help="Simulate distributed training of deep learning recommendation models.",
-        no_args_is_help=True,
         add_completion=False,
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},

@@ -17,9 +17,7 @@ if TYPE_CHECKING:  # loading them takes longer than a command line may take to s
     from dlrmsim.hosts.cpus import HostSpec
     from dlrmsim.hosts.gpus import GpuSpec
 
-calibrate = typer.Typer(
-    cls=CommandGroup, rich_markup_mode=None, help="Fit machine constants to measurements.", no_args_is_help=True
-)
+calibrate = typer.Typer(cls=CommandGroup, rich_markup_mode=None, help="Fit machine constants to measurements.")
 
 
 @calibrate.callback()

@@ -7,9 +7,19 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
+MISUSED = 2
+"""Exit code of a wrong command line."""
+
 
 class CommandGroup(TyperGroup):
     """Commands by name. Help comes without rich, which takes longer to import than all commands together."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read the arguments; without any, print the help and leave with the exit code of wrong usage."""
+        if not args:
+            typer.echo(ctx.get_help())
+            raise typer.Exit(MISUSED)
+        return super().parse_args(ctx, args)
 
     def invoke(self, ctx: Any) -> object:
         """Run the command; an interrupt of it is the cause of `typer.Abort`, which would drop its notes."""

@@ -166,7 +166,7 @@ class _Structures:
 
     @property
     def templates(self) -> Iterable[_Template]:
-        """In the order of their first traces."""
+        """The templates in the order of their first traces."""
         return self.by_key.values()
 
     def read(self, file: Path, rank: int, place: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -39,7 +40,8 @@ def check(resolved: ResolvedScenario, progress: Progress | None = None) -> Check
         InputError: the scenario is wrong, or a model, generator or planner refuses it.
         InfeasibleError: the job does not fit into the memory of the GPUs, or the run into this machine's.
     """
+    begin = time.process_time()
     prepared = prepare(resolved, progress or Silent())
-    size = size_of(prepared)
+    size = size_of(prepared, time.process_time() - begin)
     require_memory(size)
     return Checked(prepared, size)

@@ -217,4 +217,4 @@ def _check_rows(estimate: Mapping[str, Any]) -> Iterator[Row]:
     runs = f"{size['runs']} runs, the first of about {size['iterations']} iterations"
     yield ("rank-tasks", f"{size['rank_tasks']:,}", runs)
     yield ("records", format_quantity(size["memory_bytes"], "bytes", binary=True), "of this machine's memory")
-    yield ("time", format_quantity(size["seconds"], "s"), "an order of magnitude, on a 2.5 GHz core")
+    yield ("time", format_quantity(size["seconds"], "s"), "of a core, within a factor of two")

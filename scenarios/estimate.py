@@ -34,8 +34,8 @@ columns, and of a row of the timeline. With `START_S`, `PLACINGS` and `LEVER_RUN
 ``python -m benchmarks estimates`` on a core of a cloud machine within a factor of two."""
 PLACINGS = 2
 """Placements of a job in a run: its own, and one of a setting that is tried."""
-LEVER_RUNS = 12
-"""Settings that are tried: 9 to 18 in shipped scenarios of DLRMs."""
+LEVER_RUNS, LEVER_ITERATIONS = 12, 10
+"""Settings that are tried, 9 to 18 in shipped scenarios of DLRMs, and most iterations of each."""
 
 SETTLED_ITERATIONS = 9
 PROBE_ITERATIONS = 3
@@ -103,7 +103,7 @@ def _size(
     again = iterations if varies else min(PROBE_ITERATIONS, iterations)
     rank_tasks = per_iteration * (iterations + probes * again)
     recorded = min(resolved.scenario.output.record.iterations, iterations)
-    runs, simulated = probes + LEVER_RUNS, iterations + (probes + LEVER_RUNS) * again
+    simulated = iterations + probes * again + LEVER_RUNS * min(again, LEVER_ITERATIONS)
     return RunSize(
         tasks_per_iteration=tasks,
         rank_tasks_per_iteration=per_iteration,
@@ -115,7 +115,7 @@ def _size(
         + resolved.world_size * iterations * TOTAL_BYTES,
         seconds=START_S
         + PLACINGS * placing_s
-        + (1 + runs) * tasks * RUN_S_PER_TASK
+        + (1 + probes + LEVER_RUNS) * tasks * RUN_S_PER_TASK
         + simulated * (instances * S_PER_INSTANCE + per_iteration / RANK_TASKS_PER_S)
         + recorded * per_iteration * S_PER_ROW,
     )

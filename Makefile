@@ -28,6 +28,8 @@ docs: $(STAMPS)/docs  ## the documentation as a site in site/
 bench: $(STAMPS)/dev  ## the numbers the README quotes
 	$(BIN)/python -m benchmarks engine
 	$(BIN)/python -m benchmarks cli
+	$(BIN)/python -m benchmarks costs
+	$(BIN)/python -m benchmarks estimates
 	$(BIN)/python -m benchmarks oracle --programs 10000 --seed 1
 	$(BIN)/python -m benchmarks planning
 

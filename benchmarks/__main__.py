@@ -13,8 +13,10 @@ from benchmarks import (
     cli,
     convnets,
     convolutions,
+    costs,
     embedding,
     engine,
+    estimates,
     figures,
     gemms,
     host_laws,
@@ -37,6 +39,8 @@ BENCHMARKS: dict[str, Callable[[argparse.Namespace], Iterable[Row]]] = {
     "cli": lambda _: cli.rows(),
     "convnets": lambda _: convnets.rows(),
     "convolutions": lambda _: convolutions.rows(),
+    "costs": lambda given: costs.rows(given.target),
+    "estimates": lambda given: estimates.rows(given.target),
     "gemms": lambda given: gemms.rows(given.svg),
     "oracle": lambda given: oracle.rows(given.programs, given.seed),
     "choosers": lambda given: choosers.rows(refit=given.refit),
@@ -59,7 +63,7 @@ def main() -> int:
     """Run one benchmark and print its rows."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("name", choices=list(BENCHMARKS))
-    parser.add_argument("target", nargs="?", help="host_laws: a shipped host or a record file")
+    parser.add_argument("target", nargs="?", help="host_laws: a host or a record file; costs, estimates: a row's name")
     parser.add_argument("--json", action="store_true", help="print rows as JSON")
     parser.add_argument("--programs", type=int, default=10_000, help="oracle: number of programs")
     parser.add_argument(

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
-from time import perf_counter
+from time import process_time
 
 import numpy as np
 
@@ -62,11 +62,11 @@ def _model(cluster: str) -> GpuModel:
 def _speed() -> Row:
     """An MLP of 20 layers forward and backward on ranks of two batch sizes."""
     model, batch = _model("zionex"), np.where(np.arange(RANKS) % 2, 512.0, 520.0)
-    start = perf_counter()
+    start = process_time()
     for layer in range(20):
         for shape in ((batch, 4000, 4008 + layer), (batch, 4008 + layer, 4000), (4000, 4008 + layer, batch)):
             model.duration_s(Gemm(shape[0], shape[1], shape[2], "tf32"))
-    return Row(f"60_gemms_on_{RANKS}_ranks", 1e3 * (perf_counter() - start), "ms", "<= 500")
+    return Row(f"60_gemms_on_{RANKS}_ranks", 1e3 * (process_time() - start), "ms", "<= 500")
 
 
 def picture() -> str:

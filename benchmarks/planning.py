@@ -24,7 +24,7 @@ from scenarios.runner import simulate
 from workloads.dlrm.sharding import PLANNERS, plan_to_dict
 
 SEARCH_LIMIT_S = 30.0
-"""Longest time of planning by search on each set, seconds."""
+"""Longest processor time of planning by search on each set, seconds."""
 
 CLUSTERS = ("zionex", "dgx_h100", "dgx_a100_80")
 DIMS = (16, 32, 64, 92, 128, 192, 256)
@@ -35,9 +35,9 @@ def rows(sets: int, seed: int) -> Iterator[Row]:
     worst_gain, slowest_s, gains = np.inf, 0.0, []
     for number in range(sets):
         scenario = random_scenario(number, seed)
-        begin = time.perf_counter()
+        begin = time.process_time()
         found = planned(scenario, "search")
-        taken = time.perf_counter() - begin
+        taken = time.process_time() - begin
         others = {name: planned(scenario, name) for name in PLANNERS.names() if name != "search"}
         searched_s = simulated_s(scenario, found)
         other_s = {name: simulated_s(scenario, plan) for name, plan in others.items()}
@@ -49,7 +49,7 @@ def rows(sets: int, seed: int) -> Iterator[Row]:
     yield Row("planning_sets", len(gains), "sets")
     yield Row("planning_least_gain", worst_gain, "x", ">= 1")
     yield Row("planning_mean_gain", float(np.mean(gains)), "x")
-    yield Row("planning_search_longest", slowest_s, "s", f"<= {SEARCH_LIMIT_S:g}")
+    yield Row("planning_search_longest_cpu", slowest_s, "s", f"<= {SEARCH_LIMIT_S:g}")
 
 
 def planned(scenario: ResolvedScenario, planner: str) -> dict[str, Any] | None:

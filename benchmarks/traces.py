@@ -71,8 +71,9 @@ def _chakra(template: Path) -> Iterator[Row]:
 def jittered_copies(template: Path, folder: Path, ranks: int) -> None:
     """Write a Chakra trace for ``ranks`` ranks, compute times uniform(0.8, 1.2) in whole microseconds."""
     from traces.chakra.messages import messages, read_nodes
+    from traces.source import chunks
 
-    nodes = [node for node, _ in read_nodes(template)]
+    nodes = [node for node, *_ in read_nodes(template, chunks(template))]
     head = messages()["GlobalMetadata"](version="0.0.4").SerializeToString()
     draw, base = random.Random(1), [node.duration_micros for node in nodes]  # noqa: S311 - no secret
     for rank in range(ranks):

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from inputs.catalog import Catalog
 from inputs.errors import InputError, nearest_name
-from inputs.yaml_lines import load_yaml
-from simulator.registry import Registry
+from inputs.yaml_heads import about
+
+if TYPE_CHECKING:  # loads the simulator
+    from simulator.registry import Registry
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,15 +26,22 @@ class FoundFile:
     others: tuple[str, ...]
 
 
+_REGISTRIES = {
+    "collectives": ("simulator.network.collectives", "ALGORITHMS"),
+    "planners": ("workloads.dlrm.sharding", "PLANNERS"),
+    "transformations": ("simulator.transform.transformation", "TRANSFORMATIONS"),
+    "workloads": ("scenarios.family", "FAMILIES"),
+}
+"""Module and name of each registry, by plural kind."""
+
+
 def file_catalogs() -> dict[str, Catalog]:
     """Catalogues of shipped YAML files by plural kind; the order decides the meaning of a bare name."""
-    from hardware_specs import CATALOGS
+    from hardware_specs.catalogs import CATALOGS
     from scenarios.arrivals.library import JOBS
     from scenarios.library import CATALOG
-    from validation.suites.suite import SUITES
-    from workloads.dlrm.laws.reuse import REUSE
-    from workloads.dlrm.model.model import MODELS
-    from workloads.graph.framework import FRAMEWORKS
+    from validation.catalogs import SUITES
+    from workloads.catalogs import FRAMEWORKS, MODELS, REUSE
 
     return {
         "scenarios": CATALOG,
@@ -50,32 +60,18 @@ def file_catalogs() -> dict[str, Catalog]:
     }
 
 
-def registries() -> dict[str, Registry[Any]]:
-    """Names registered by code, by plural kind."""
-    from scenarios.family import FAMILIES
-    from simulator.network.collectives import ALGORITHMS
-    from simulator.transform.transformation import TRANSFORMATIONS
-    from workloads.dlrm.sharding import PLANNERS
-
-    return {
-        "collectives": ALGORITHMS,
-        "planners": PLANNERS,
-        "transformations": TRANSFORMATIONS,
-        "workloads": FAMILIES,
-    }
-
-
 def list_names(kind: str | None = None) -> dict[str, dict[str, str]]:
     """Names and one-line descriptions by kind; of one kind when it is given.
+
+    Names registered in code are read with the modules that register them, once their kind is asked for.
 
     Raises:
         InputError: the kind is unknown.
     """
-    catalogs, registered = file_catalogs(), registries()
     known: dict[str, Callable[[], dict[str, str]]] = {
-        **{name: partial(_shipped, catalog) for name, catalog in catalogs.items()},
+        **{name: partial(_shipped, catalog) for name, catalog in file_catalogs().items()},
         "architectures": _architectures,
-        **{name: partial(_registered, registry) for name, registry in registered.items()},
+        **{name: partial(_registered, *place) for name, place in _REGISTRIES.items()},
     }
     if kind is None:
         return {name: describe() for name, describe in known.items()}
@@ -104,7 +100,7 @@ def shipped_file(name: str) -> FoundFile:
 
 
 def _shipped(catalog: Catalog) -> dict[str, str]:
-    return {name: _about(catalog.find(name)) for name in catalog.names()}
+    return {name: about(catalog.find(name)) for name in catalog.names()}
 
 
 def _architectures() -> dict[str, str]:
@@ -117,15 +113,6 @@ def _architectures() -> dict[str, str]:
     }
 
 
-def _registered(registry: Registry[Any]) -> dict[str, str]:
+def _registered(module: str, name: str) -> dict[str, str]:
+    registry: Registry[Any] = getattr(import_module(module), name)
     return {name: registry.description(name) for name in registry.names()}
-
-
-def _about(path: Path) -> str:
-    """Description of a shipped file: its title or description, else its first comment line."""
-    data = load_yaml(path).data
-    about = data.get("title") or data.get("description")
-    if about:
-        return " ".join(str(about).split())
-    first = path.read_text(encoding="utf-8").split("\n", 1)[0]
-    return first.removeprefix("#").strip() if first.startswith("#") else ""

@@ -10,23 +10,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
+from hardware_specs.catalogs import CATALOGS
 from hardware_specs.types import Cluster, CollectiveLibrary, Cpu, Gpu, Nic, Node
-from inputs.catalog import Catalog
 from inputs.keys import KeyPath, key_text, value_at
 from inputs.model import Strict
 from inputs.validate import validate
 from inputs.yaml_lines import Document, load_yaml
-
-CATALOGS: dict[str, Catalog] = {
-    "gpu": Catalog("gpu", "hardware_specs", "gpus"),
-    "cpu": Catalog("cpu", "hardware_specs", "cpus"),
-    "nic": Catalog("nic", "hardware_specs", "nics"),
-    "node": Catalog("node", "hardware_specs", "nodes"),
-    "library": Catalog("library", "hardware_specs", "libraries"),
-    "cluster": Catalog("cluster", "hardware_specs", "clusters", others=("hosts",)),
-    "host": Catalog("host", "hardware_specs", "hosts"),
-}
-"""Shipped specs, by kind."""
 
 M = TypeVar("M", bound=Strict)
 

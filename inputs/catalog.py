@@ -6,10 +6,13 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from inputs.errors import InputError, nearest_name
 from inputs.keys import KeyPath, parse_key
-from inputs.yaml_lines import Document
+
+if TYPE_CHECKING:  # reading files takes longer to load than listing their names
+    from inputs.yaml_lines import Document
 
 SUFFIXES = (".yaml", ".yml")
 

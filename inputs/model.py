@@ -34,7 +34,9 @@ class Strict(BaseModel):
     ``yes``, ``"1"`` and ``1`` are no booleans, ``"3"`` and ``true`` are no numbers; a list is fine for a tuple.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, validate_default=False)
+    model_config = ConfigDict(
+        defer_build=True, frozen=True, extra="forbid", allow_inf_nan=False, validate_default=False
+    )
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: type[BaseModel], handler: GetCoreSchemaHandler, /) -> CoreSchema:

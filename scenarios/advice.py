@@ -11,7 +11,7 @@ from scenarios.progress import Progress, Silent
 from scenarios.resolve import changed
 from scenarios.resolved import ResolvedScenario
 from scenarios.runner import simulate, simulation_of
-from scenarios.summary import job_of
+from scenarios.summary_keys import job_of
 from simulator.analysis import Bound
 
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from inputs.errors import InfeasibleError
 from inputs.quantities import format_quantity
 from scenarios.family import family_of
 from scenarios.host_memory import available_memory_bytes
 from scenarios.resolved import ResolvedScenario
+from simulator.agreement import calls_by_communicator
 from simulator.analysis import BOUND_RUNS
 from simulator.program import TaskGraph
 
@@ -23,9 +26,16 @@ WORKING_BYTES = 400
 """Peak of the process, and the bytes added per task and rank with two recorded iterations: 630 MB at 4,096 ranks and
 1,824 MB at 16,384, 275 tasks each (``zionex_a_128`` with ``nodes=512`` and ``nodes=2048``, ``/usr/bin/time -v``)."""
 
-ENGINE_RANK_TASKS_PER_S = 2e7
-LOWERED_TASKS_PER_S = 2e3
-"""Rates that reproduce the wall clock of the same runs (3.5 s and 8.1 s) on a core of a cloud machine within 30 %."""
+START_S = 1.4
+"""Processor time of a run beside its job's size: loading, page, trace and tables, seconds."""
+RUN_S_PER_TASK, S_PER_INSTANCE, RANK_TASKS_PER_S, S_PER_ROW = 1.3e-4, 2e-4, 8e7, 2.3e-7
+"""Processor time of lowering and running a task, of a collective of one group of ranks in an iteration, of the engine's
+columns, and of a row of the timeline. With `START_S`, `PLACINGS` and `LEVER_RUNS` they give the time of
+``python -m benchmarks estimates`` on a core of a cloud machine within a factor of two."""
+PLACINGS = 2
+"""Placements of a job in a run: its own, and one of a setting that is tried."""
+LEVER_RUNS, LEVER_ITERATIONS = 12, 10
+"""Settings that are tried, 9 to 18 in shipped scenarios of DLRMs, and most iterations of each."""
 
 SETTLED_ITERATIONS = 9
 PROBE_ITERATIONS = 3
@@ -40,7 +50,7 @@ class RunSize:
         runs: the run and its re-runs for the bound.
         rank_tasks: sum over all runs.
         memory_bytes: peak of the process.
-        seconds: wall clock.
+        seconds: processor time.
     """
 
     tasks_per_iteration: int
@@ -52,15 +62,26 @@ class RunSize:
     seconds: float
 
 
-def run_size(resolved: ResolvedScenario, graph: TaskGraph, *, inputs_vary: bool) -> RunSize:
+def run_size(resolved: ResolvedScenario, graph: TaskGraph, *, inputs_vary: bool, placing_s: float = 0.0) -> RunSize:
     """Size of a run whose tasks are known.
 
     Args:
         inputs_vary: whether the inputs of iterations differ.
+        placing_s: processor time that placing the job took.
     """
     tasks = sum(program.task_count for program in graph.programs)
     per_iteration = sum(program.task_count * program.rank_count for program in graph.programs)
-    return _size(resolved, tasks, per_iteration, inputs_vary)
+    return _size(resolved, tasks, per_iteration, inputs_vary, _instances(graph), placing_s)
+
+
+def _instances(graph: TaskGraph) -> int:
+    """Collectives of an iteration, each counted once for every group of ranks that makes it."""
+    count = 0
+    for program in graph.programs:
+        for name, calls in calls_by_communicator(program.work).items():
+            instances = graph.communicators[name][program.ranks]
+            count += len(calls) * len(np.unique(instances[instances >= 0]))
+    return count
 
 
 def expected_size(resolved: ResolvedScenario) -> RunSize:
@@ -69,12 +90,20 @@ def expected_size(resolved: ResolvedScenario) -> RunSize:
     return _size(resolved, expected.tasks, expected.tasks * resolved.world_size, expected.varies)
 
 
-def _size(resolved: ResolvedScenario, tasks: int, per_iteration: int, inputs_vary: bool) -> RunSize:
+def _size(
+    resolved: ResolvedScenario,
+    tasks: int,
+    per_iteration: int,
+    inputs_vary: bool,
+    instances: int = 0,
+    placing_s: float = 0.0,
+) -> RunSize:
     varies = resolved.scenario.variation.varies or inputs_vary
     iterations, probes = _iterations(resolved, varies), BOUND_RUNS
     again = iterations if varies else min(PROBE_ITERATIONS, iterations)
     rank_tasks = per_iteration * (iterations + probes * again)
-    more_records = min(resolved.scenario.output.record.iterations, iterations) - 2
+    recorded = min(resolved.scenario.output.record.iterations, iterations)
+    simulated = iterations + probes * again + LEVER_RUNS * min(again, LEVER_ITERATIONS)
     return RunSize(
         tasks_per_iteration=tasks,
         rank_tasks_per_iteration=per_iteration,
@@ -82,9 +111,13 @@ def _size(resolved: ResolvedScenario, tasks: int, per_iteration: int, inputs_var
         runs=1 + probes,
         rank_tasks=rank_tasks,
         memory_bytes=BASE_BYTES
-        + per_iteration * (WORKING_BYTES + more_records * RECORD_BYTES)
+        + per_iteration * (WORKING_BYTES + (recorded - 2) * RECORD_BYTES)
         + resolved.world_size * iterations * TOTAL_BYTES,
-        seconds=rank_tasks / ENGINE_RANK_TASKS_PER_S + (1 + probes) * tasks / LOWERED_TASKS_PER_S,
+        seconds=START_S
+        + PLACINGS * placing_s
+        + (1 + probes + LEVER_RUNS) * tasks * RUN_S_PER_TASK
+        + simulated * (instances * S_PER_INSTANCE + per_iteration / RANK_TASKS_PER_S)
+        + recorded * per_iteration * S_PER_ROW,
     )
 
 

@@ -294,19 +294,18 @@ class Family(Protocol[M, S]):
         ...
 
 
-FAMILIES: Registry[Family[Any, Any]] = Registry(
-    "kind of workload",
-    "dlrmsim.families",
-    modules=(
-        "scenarios.dlrm.family",
-        "scenarios.convnet.generator",
-        "scenarios.dlrm_ps.family",
-        "scenarios.inference.family",
-        "scenarios.transformer.family",
-    ),
+_SHIPPED = (
+    "scenarios.dlrm.family",
+    "scenarios.convnet.generator",
+    "scenarios.dlrm_ps.family",
+    "scenarios.inference.family",
+    "scenarios.transformer.family",
 )
-"""Families by kind. Those that ship register themselves when a kind is first looked up; their modules build on this
-one, so they are named here and not imported."""
+FAMILIES: Registry[Family[Any, Any]] = Registry(
+    "kind of workload", "dlrmsim.families", module_of={module.split(".")[1]: module for module in _SHIPPED}
+)
+"""Families by kind. Those that ship register themselves under the name of their package when their kind is first looked
+up; their modules build on this one, so they are named here and not imported."""
 
 
 def template_of(package: str) -> str:

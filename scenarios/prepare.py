@@ -115,6 +115,6 @@ def memory_of(resolved: ResolvedScenario, job: PlacedJob) -> MemoryReport:
     return memory
 
 
-def size_of(prepared: Prepared) -> RunSize:
-    """Size of the run of a prepared job."""
-    return run_size(prepared.resolved, prepared.graph, inputs_vary=prepared.job.varies)
+def size_of(prepared: Prepared, placing_s: float = 0.0) -> RunSize:
+    """Size of the run of a prepared job; ``placing_s``: processor time that placing it took."""
+    return run_size(prepared.resolved, prepared.graph, inputs_vary=prepared.job.varies, placing_s=placing_s)

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from math import inf
 from typing import Any
 
 from scenarios.bursts import background_warnings, steady_rule
 from scenarios.engine_run import GiveUp, run_options, variation_of
-from scenarios.estimate import RunSize, require_memory
+from scenarios.estimate import require_memory
 from scenarios.levers import Levers, find_levers
 from scenarios.located import located
 from scenarios.prepare import Prepared, prepare, size_of
 from scenarios.probe import Probe
-from scenarios.progress import Progress, Silent
+from scenarios.progress import Progress
 from scenarios.resolved import ResolvedScenario
 from scenarios.schedules import schedule_notes
-from scenarios.summary import job_of, summary_of
+from scenarios.summary import summary_of
 from scenarios.uncertainty.assumptions import assumption_warnings
 from scenarios.uncertainty.interval import Interval
 from scenarios.uncertainty.jobs import interval_of_run
@@ -149,39 +149,6 @@ def simulation_of_prepared(
     roles = resolved.scenario.workload.roles(resolved.world_size)
     analysis = analyse(prepared.graph, lowering.program, result, algorithms=algorithms, rule=rule, roles=roles)
     return Simulation(prepared, lowerer, memory, lowering, result, analysis, _warnings(prepared, lowering, analysis))
-
-
-@dataclass(frozen=True, slots=True)
-class Checked:
-    """A job that can run."""
-
-    prepared: Prepared
-    size: RunSize
-
-    def to_dict(self) -> dict[str, Any]:
-        """Memory per rank and tier, placement, and size of the run, as ``run --check --json`` prints them."""
-        resolved = self.prepared.resolved
-        return {
-            **job_of(resolved),
-            "scenario_hash": resolved.hash,
-            "memory": self.prepared.memory.to_dict(),
-            **self.prepared.job.estimate_sections(),
-            "size": asdict(self.size),
-            "warnings": list(resolved.notes),
-        }
-
-
-def check(resolved: ResolvedScenario, progress: Progress | None = None) -> Checked:
-    """Everything but the run.
-
-    Raises:
-        InputError: the scenario is wrong, or a model, generator or planner refuses it.
-        InfeasibleError: the job does not fit into the memory of the GPUs, or the run into this machine's.
-    """
-    prepared = prepare(resolved, progress or Silent())
-    size = size_of(prepared)
-    require_memory(size)
-    return Checked(prepared, size)
 
 
 def _bound(probe: Probe, analysis: Analysis, progress: Progress) -> Bound:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from scenarios.resolved import ResolvedScenario
 from scenarios.search import Looked
-from scenarios.summary import job_of
+from scenarios.summary_keys import job_of
 
 
 class FoundChoice(Looked, Protocol):

@@ -14,7 +14,7 @@ from typing import Any, Literal, get_args
 
 from inputs.errors import InfeasibleError, InputError, nearest_name
 from scenarios.family import family_of
-from scenarios.summary import interval_keys, price_key
+from scenarios.summary_keys import interval_keys, price_key
 from scenarios.sweep import Row
 from scenarios.sweep_plan import SweepPlan
 from simulator.analysis import rate_key

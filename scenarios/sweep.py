@@ -16,7 +16,7 @@ from scenarios.mapping import Map
 from scenarios.progress import Progress, Silent
 from scenarios.resolve import ResolvedScenario, load_scenario
 from scenarios.runner import Outcome, simulate
-from scenarios.summary import SERVING_KEY, interval_keys, price_key
+from scenarios.summary_keys import SERVING_KEY, interval_keys, price_key
 from scenarios.sweep_plan import SweepPlan, SweepPoint, named_over, ranks_at
 from simulator.analysis import rate_key
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import import_module
 from importlib.metadata import entry_points
 from typing import Generic, TypeVar
@@ -26,6 +26,7 @@ class Registry(Generic[T]):
         *,
         names_of: Callable[[str, T], Iterable[str]] = lambda name, _: (name,),
         modules: Sequence[str] = (),
+        module_of: Mapping[str, str] | None = None,
     ) -> None:
         """Start an empty registry.
 
@@ -34,8 +35,11 @@ class Registry(Generic[T]):
             group: entry-point group.
             names_of: the names under which an entry point's object is known, from (entry-point name, object).
             modules: modules that register entries when they are imported.
+            module_of: modules that register one entry each, by its name; a name that is looked up loads its own alone.
         """
-        self._kind, self._group, self._names_of, self._modules = kind, group, names_of, modules
+        self._kind, self._group, self._names_of = kind, group, names_of
+        self._module_of = module_of or {}
+        self._modules = (*modules, *self._module_of.values())
         self._items: dict[str, T] = {}
         self._descriptions: dict[str, str] = {}
         self._entry_points_read = False
@@ -58,7 +62,10 @@ class Registry(Generic[T]):
 
     def __contains__(self, name: str) -> bool:
         """Whether there is an item of this name."""
-        self._read_entry_points()
+        if name in self._module_of:
+            import_module(self._module_of[name])
+        if name not in self._items:
+            self._read_entry_points()
         return name in self._items
 
     def items(self) -> list[tuple[str, T]]:

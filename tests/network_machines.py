@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from hardware_specs.loader import CATALOGS
+from hardware_specs.catalogs import CATALOGS
 from hardware_specs.types import Cluster
 from inputs.yaml_lines import load_yaml
 from simulator.collective_calls import CollectiveOp

@@ -108,17 +108,20 @@ def write_ranks(folder: Path, ranks: list[KinetoRank]) -> list[Path]:
 
 
 def chakra_bytes(nodes: list[dict[str, Any]], version: str = "0.0.4") -> bytes:
-    """Length-delimited messages; a node is a dict of its fields, ``attrs`` maps names to int, bool or str."""
-    made = [messages()["GlobalMetadata"](version=version)]
+    """Length-delimited messages; a node is a dict of its fields, ``attrs`` maps names to int, bool or str.
+
+    ``behind`` are bytes behind a node's fields.
+    """
+    made = [messages()["GlobalMetadata"](version=version).SerializeToString()]
     for fields in nodes:
         own = dict(fields)
-        attributes = own.pop("attrs", {})
+        attributes, behind = own.pop("attrs", {}), own.pop("behind", b"")
         node = messages()["Node"](**own)
         for name, value in attributes.items():
             kind = "bool_val" if isinstance(value, bool) else "int64_val" if isinstance(value, int) else "string_val"
             node.attr.add(name=name, **{kind: value})
-        made.append(node)
-    return b"".join(_varint(len(m.SerializeToString())) + m.SerializeToString() for m in made)
+        made.append(node.SerializeToString() + behind)
+    return b"".join(_varint(len(message)) + message for message in made)
 
 
 def _varint(value: int) -> bytes:

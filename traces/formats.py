@@ -25,6 +25,7 @@ class Format(StrEnum):
 
 SUFFIXES = (".json", ".json.gz", ".et", ".et.gz", ".log", ".log.gz", ".parquet")
 """Suffixes of the files that are read from a folder."""
+CHAKRA_SUFFIXES = (".et", ".et.gz")
 START_BYTES = 1 << 16
 """Bytes looked at: a Kineto trace begins with the properties of its GPUs, some kilobytes."""
 
@@ -48,7 +49,7 @@ def detect(file: Path) -> Format:
         return Format.PYTORCH_ET if b'"traceEvents"' not in text and b'"nodes"' in text else Format.KINETO
     if b"nccl-tests" in start or text.startswith(b"#") or b"nThread" in start:
         return Format.NCCL_TESTS
-    if file.name.endswith((".et", ".et.gz")):
+    if file.name.endswith(CHAKRA_SUFFIXES):
         return Format.CHAKRA
     raise InputError("is no trace we know", file=file, expected=f"one of: {', '.join(Format)}")
 
@@ -69,8 +70,11 @@ def import_traces(
             another format.
         ProgramError: ranks disagree on a collective.
     """
-    by_format: dict[Format, list[Path]] = {}
     files = [file for given in files for file in traces_in(given)]
+    named_chakra = bool(files) and all(file.name.endswith(CHAKRA_SUFFIXES) for file in files)
+    if named_chakra and op is None and not whole and (found := _if_chakra(files, ranks)) is not None:
+        return found
+    by_format: dict[Format, list[Path]] = {}
     for file in files:
         by_format.setdefault(detect(file), []).append(file)
     formats = set(by_format)
@@ -104,6 +108,20 @@ def import_traces(
             expected="no --whole",
         )
     return _importer(form)(files, ranks)
+
+
+def _if_chakra(files: Sequence[Path], ranks: Sequence[int] | None) -> Imported | None:
+    """Chakra traces, each opened once; None where a file is of another format.
+
+    Raises:
+        InputError: all are Chakra traces, and something in them is wrong.
+    """
+    try:
+        return _importer(Format.CHAKRA)(files, ranks)
+    except InputError:  # only now is each opened again, for its format
+        if {detect(file) for file in files} == {Format.CHAKRA}:
+            raise
+        return None
 
 
 def traces_in(source: Path) -> list[Path]:

@@ -13,6 +13,7 @@ from simulator.collective_calls import CollectiveCall
 from simulator.operators import Amount, Copy, Delay, FloatArray, Measured
 from simulator.program import IntArray, Program, Stream, TaskGraph
 from simulator.work import Work
+from traces.alike_ranks import AlikeRanks
 from traces.rank_tasks import RankTasks
 from traces.typed import ONE_EACH, SAME_CALLS
 
@@ -44,29 +45,33 @@ def merge(ranks: Sequence[RankTasks], communicators: Mapping[str, IntArray], wor
         InputError: two traces of one rank, or one beyond ``world_size``.
         ProgramError: ranks disagree on the collectives of a group; both files are named.
     """
-    _check_ranks(ranks, world_size)
-    check_agreement(ranks, communicators)
-    groups: dict[Hashable, list[RankTasks]] = {}
-    for tasks in sorted(ranks, key=lambda t: t.rank):
-        groups.setdefault(_structure(tasks), []).append(tasks)
-    same = list(groups.values())
-    graph = TaskGraph(tuple(_program(group) for group in same), communicators)
-    starts = tuple(np.stack([t.start_ps for t in group], axis=1) for group in same)
-    return Merged(graph, starts, tuple(np.stack([t.end_ps for t in group], axis=1) for group in same))
+    return merge_alike(AlikeRanks.each(ranks), communicators, world_size)
 
 
-def _check_ranks(ranks: Sequence[RankTasks], world_size: int) -> None:
+def merge_alike(blocks: Sequence[AlikeRanks], communicators: Mapping[str, IntArray], world_size: int) -> Merged:
+    """Merge ranks that are alike, and those of other structures, into program groups; as `merge`."""
+    _check_ranks(blocks, world_size)
+    _check_agreement(blocks, communicators)
+    groups: dict[Hashable, list[AlikeRanks]] = {}
+    for block in sorted(blocks, key=lambda b: int(b.ranks.min())):
+        groups.setdefault(_structure(block.tasks), []).append(block)
+    same = [_Group.of(of) for of in groups.values()]
+    graph = TaskGraph(tuple(group.program() for group in same), communicators)
+    starts = tuple(group.columns([block.tasks.start_ps for block in group.blocks]) for group in same)
+    ends = tuple(group.columns([block.tasks.end_ps for block in group.blocks]) for group in same)
+    return Merged(graph, starts, ends)
+
+
+def _check_ranks(blocks: Sequence[AlikeRanks], world_size: int) -> None:
     seen: dict[int, str] = {}
-    for tasks in ranks:
-        if tasks.rank in seen:
-            raise InputError(
-                f"is of rank {tasks.rank}, and so is {seen[tasks.rank]}", file=tasks.source, expected=ONE_EACH
-            )
-        seen[tasks.rank] = tasks.source
-        if tasks.rank >= world_size:
-            raise InputError(
-                f"is of rank {tasks.rank} of {world_size}", file=tasks.source, expected=f"a rank below {world_size}"
-            )
+    for _, rank, source in sorted(
+        trace for block in blocks for trace in zip(block.places, block.ranks.tolist(), block.sources, strict=True)
+    ):
+        if rank in seen:
+            raise InputError(f"is of rank {rank}, and so is {seen[rank]}", file=source, expected=ONE_EACH)
+        seen[rank] = source
+        if rank >= world_size:
+            raise InputError(f"is of rank {rank} of {world_size}", file=source, expected=f"a rank below {world_size}")
 
 
 def groups_of(members: Mapping[str, Sequence[int] | None], world_size: int) -> dict[str, IntArray]:
@@ -87,25 +92,44 @@ def check_agreement(ranks: Sequence[RankTasks], communicators: Mapping[str, IntA
     Raises:
         ProgramError: they do not; both files, ranks and calls are named.
     """
-    calls = [calls_by_communicator(tasks.work) for tasks in ranks]
+    _check_agreement(AlikeRanks.each(ranks), communicators)
+
+
+@dataclass(frozen=True, slots=True)
+class _Member:
+    """A rank whose calls stand for those of all ranks that are alike."""
+
+    rank: int
+    source: str
+    names: tuple[str, ...]
+
+
+def _check_agreement(blocks: Sequence[AlikeRanks], communicators: Mapping[str, IntArray]) -> None:
+    calls = [calls_by_communicator(block.tasks.work) for block in blocks]
     for group, instances in communicators.items():
-        own = []
-        for tasks, by_group in zip(ranks, calls, strict=True):
+        members = []
+        for block, by_group in zip(blocks, calls, strict=True):
             made = by_group.get(group, [])
-            if (instance := int(instances[tasks.rank])) >= 0:
-                own.append((instance, tasks, made))
+            _, first = np.unique(instances[block.ranks], return_index=True)
+            for n in first.tolist():
+                member = _Member(int(block.ranks[n]), block.sources[n], block.tasks.names)
+                members.append((block.places[n], int(instances[member.rank]), member, made))
+        own = []
+        for _, instance, member, made in sorted(members, key=lambda of: of[0]):
+            if instance >= 0:
+                own.append((instance, member, made))
             elif made:
                 inside = np.flatnonzero(instances >= 0)[:8].tolist()
                 raise ProgramError(
-                    f"rank {tasks.rank} calls {tasks.names[made[0][0]]} on group {group!r} of {inside}",
-                    file=tasks.source,
+                    f"rank {member.rank} calls {member.names[made[0][0]]} on group {group!r} of {inside}",
+                    file=member.source,
                     expected="calls on groups of the rank",
                 )
         for found in disagreements(own):
             raise ProgramError(_in_words(group, found), file=found.members[1].source, expected=SAME_CALLS)
 
 
-def _in_words(group: str, found: Disagreement[RankTasks]) -> str:
+def _in_words(group: str, found: Disagreement[_Member]) -> str:
     a, b = found.members
     where = f"rank {b.rank} and rank {a.rank} ({a.source}) disagree on group {group!r}"
     if found.is_in_count:
@@ -135,51 +159,77 @@ def _kind(work: Work) -> Hashable:
     return ("delay", work.cause) if isinstance(work, Delay) else work
 
 
-def _program(group: Sequence[RankTasks]) -> Program:
-    first = group[0]
-    ranks = np.array([t.rank for t in group], dtype=np.int64)
-    return Program(
-        name=f"rank {ranks[0]}" if len(ranks) == 1 else f"ranks {ranks[0]} to {ranks[-1]}, {len(ranks)} of them",
-        ranks=ranks,
-        streams=tuple(Stream(name) for name in first.streams),
-        names=first.names,
-        sections=first.sections,
-        stream_of=first.stream_of,
-        dep_ptr=first.dep_ptr,
-        dep_task=first.dep_task,
-        dep_lag=np.zeros_like(first.dep_task),
-        work=tuple(_merged_work(works) for works in zip(*(t.work for t in group), strict=True)),
-    )
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """Blocks of ranks whose tasks have one structure.
 
+    Attributes:
+        blocks: sorted by their lowest rank.
+        ranks: global ranks, ascending ``[P]``.
+        order: place of each of them in the blocks, one after the other ``[P]``.
+    """
 
-def _merged_work(works: Sequence[Work]) -> Work:
-    """One operator with an amount per rank, where the ranks differ."""
-    first = works[0]
-    if len(works) == 1:
+    blocks: Sequence[AlikeRanks]
+    ranks: IntArray
+    order: IntArray
+
+    @classmethod
+    def of(cls, blocks: Sequence[AlikeRanks]) -> _Group:
+        ranks = np.concatenate([block.ranks for block in blocks])
+        order = np.argsort(ranks)
+        return cls(blocks, ranks[order], order)
+
+    def columns(self, own: Sequence[IntArray]) -> IntArray:
+        """An array of each block ``[T]``, for each of its ranks ``[T, P]``."""
+        counts = [len(block.ranks) for block in self.blocks]
+        return np.repeat(np.stack(own, axis=1), counts, axis=1)[:, self.order]
+
+    def program(self) -> Program:
+        first, ranks = self.blocks[0].tasks, self.ranks
+        return Program(
+            name=f"rank {ranks[0]}" if len(ranks) == 1 else f"ranks {ranks[0]} to {ranks[-1]}, {len(ranks)} of them",
+            ranks=ranks,
+            streams=tuple(Stream(name) for name in first.streams),
+            names=first.names,
+            sections=first.sections,
+            stream_of=first.stream_of,
+            dep_ptr=first.dep_ptr,
+            dep_task=first.dep_task,
+            dep_lag=np.zeros_like(first.dep_task),
+            work=tuple(self._work(task) for task in range(len(first.names))),
+        )
+
+    def _work(self, task: int) -> Work:
+        """One operator with an amount per rank, where the ranks differ."""
+        works = [block.tasks.work[task] for block in self.blocks]
+        first = works[0]
+        if len(self.ranks) == 1:
+            return first
+        if isinstance(first, Measured | Delay):
+            return replace(first, seconds=self._amount([block.seconds_of(task) for block in self.blocks]))
+        if isinstance(first, CollectiveCall):
+            calls = [work for work in works if isinstance(work, CollectiveCall)]
+            return replace(first, bytes=self._amount([call.bytes for call in calls]), peer_shares=self._peers(calls))
+        if isinstance(first, Copy):
+            return replace(first, bytes=self._amount([work.bytes for work in works]))  # type: ignore[union-attr]
         return first
-    if isinstance(first, Measured | Delay):
-        return replace(first, seconds=_amount([work.seconds for work in works]))  # type: ignore[union-attr]
-    if isinstance(first, CollectiveCall):
-        calls = [work for work in works if isinstance(work, CollectiveCall)]
-        return replace(first, bytes=_amount([call.bytes for call in calls]), peer_shares=_peers(calls))
-    if isinstance(first, Copy):
-        return replace(first, bytes=_amount([work.bytes for work in works]))  # type: ignore[union-attr]
-    return first
 
+    def _amount(self, values: Sequence[Amount]) -> Amount:
+        """One number where the blocks agree on one, else the amount of each rank; a value is of each block."""
+        if all(np.ndim(value) == 0 for value in values) and len(set(values)) == 1:
+            return values[0]
+        of_ranks = [np.broadcast_to(v, len(b.ranks)) for v, b in zip(values, self.blocks, strict=True)]
+        return np.concatenate(of_ranks, dtype=np.float64)[self.order]
 
-def _peers(calls: Sequence[CollectiveCall]) -> FloatArray | None:
-    """Rows of `CollectiveCall.peer_shares` of all ranks; ranks without shares have even ones."""
-    known = [call.peer_shares for call in calls if call.peer_shares is not None]
-    if not known:
-        return None
-    even = np.full((1, known[0].shape[1]), 1.0 / known[0].shape[1])
-    return np.concatenate([even if call.peer_shares is None else call.peer_shares for call in calls])
-
-
-def _amount(values: Sequence[Amount]) -> Amount:
-    if all(np.ndim(value) == 0 for value in values) and len(set(values)) == 1:
-        return values[0]
-    return np.array([float(np.sum(value)) for value in values])
+    def _peers(self, calls: Sequence[CollectiveCall]) -> FloatArray | None:
+        """Rows of `CollectiveCall.peer_shares` of all ranks; ranks without shares have even ones."""
+        known = [call.peer_shares for call in calls if call.peer_shares is not None]
+        if not known:
+            return None
+        even = np.full((1, known[0].shape[1]), 1.0 / known[0].shape[1])
+        rows = [even if call.peer_shares is None else call.peer_shares for call in calls]
+        of_ranks = [np.repeat(row, len(b.ranks), axis=0) for row, b in zip(rows, self.blocks, strict=True)]
+        return np.concatenate(of_ranks)[self.order]
 
 
 def _instance(members: Sequence[int] | None, world_size: int) -> IntArray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import stat
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,13 +24,13 @@ def require_file(file: Path) -> None:
     Raises:
         InputError: it does not exist, is a folder, cannot be read or is empty.
     """
-    if file.is_dir():
-        raise InputError("is a folder", file=file, expected="a trace file")
     try:
-        size = file.stat().st_size
+        found = file.stat()
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror}", file=file, expected="a trace file") from None
-    if size == 0:
+    if stat.S_ISDIR(found.st_mode):
+        raise InputError("is a folder", file=file, expected="a trace file")
+    if found.st_size == 0:
         raise InputError("is empty (0 bytes)", file=file, expected="a trace file")
 
 

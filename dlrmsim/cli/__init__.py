@@ -6,16 +6,17 @@ user's input, 3 infeasible, 130 interrupted, 1 a fault of ours (with its traceba
 
 from __future__ import annotations
 
+import sys
 import traceback
-from collections.abc import Sequence
-from typing import Any, cast
+from collections.abc import Callable, Sequence
+from typing import cast
 
 import typer
-from typer.core import TyperGroup
 
 from dlrmsim.cli.advise import advise
 from dlrmsim.cli.calibrate import calibrate
 from dlrmsim.cli.collective import collective
+from dlrmsim.cli.command_group import CommandGroup
 from dlrmsim.cli.compare import compare
 from dlrmsim.cli.export import export
 from dlrmsim.cli.fetch_traces import fetch_traces
@@ -50,44 +51,50 @@ USAGE_ERROR = cast("type[typer.BadParameter]", typer.BadParameter.__bases__[0])
 """Exception that typer raises for a wrong command line; it has no public name there."""
 
 
-class _Commands(TyperGroup):
-    """The commands; an interrupt of one comes out with its notes, which the group would drop."""
+COMMANDS: dict[str, Callable[..., None]] = {
+    "run": run,
+    "sweep": sweep,
+    "solve": solve,
+    "plan": plan,
+    "advise": advise,
+    "collective": collective,
+    "measure": measure,
+    "validate": validate,
+    "import": import_traces,
+    "replay": replay,
+    "export": export,
+    "compare": compare,
+    "fetch-traces": fetch_traces,
+    "list": list_names,
+    "show": show,
+    "schema": schema,
+    "init": init,
+}
+GROUPS: dict[str, typer.Typer] = {"calibrate": calibrate}
+"""Commands and groups of commands by name, in the order of the help."""
 
-    def invoke(self, ctx: Any) -> object:
-        """Run the command; an interrupt of it is the cause of `typer.Abort`."""
-        try:
-            return super().invoke(ctx)
-        except KeyboardInterrupt as interrupt:
-            raise typer.Abort from interrupt
 
-
-app = typer.Typer(
-    name="dlrmsim",
-    cls=_Commands,
-    help="Simulate distributed training of deep learning recommendation models.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-app.command("run")(run)
-app.command("sweep")(sweep)
-app.command("solve")(solve)
-app.command("plan")(plan)
-app.command("advise")(advise)
-app.command("collective")(collective)
-app.command("measure")(measure)
-app.command("validate")(validate)
-app.add_typer(calibrate, name="calibrate")
-app.command("import")(import_traces)
-app.command("replay")(replay)
-app.command("export")(export)
-app.command("compare")(compare)
-app.command("fetch-traces")(fetch_traces)
-app.command("list")(list_names)
-app.command("show")(show)
-app.command("schema")(schema)
-app.command("init")(init)
+def application(arguments: Sequence[str] = ()) -> typer.Typer:
+    """The command line; of ``arguments`` that begin with a command, that command alone, as parsers of all take long."""
+    app = typer.Typer(
+        name="dlrmsim",
+        cls=CommandGroup,
+        rich_markup_mode=None,
+        help="Simulate distributed training of deep learning recommendation models.",
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback()(_options)
+    asked = next((argument for argument in arguments if not argument.startswith("-")), None)
+    only = {asked} & {*COMMANDS, *GROUPS} or {*COMMANDS, *GROUPS}
+    for name, command in COMMANDS.items():
+        if name in only:
+            app.command(name)(command)
+    for name, group in GROUPS.items():
+        if name in only:
+            app.add_typer(group, name=name)
+    return app
 
 
 def _print_version(wanted: bool) -> None:
@@ -98,7 +105,6 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def _options(
     version: bool = typer.Option(False, "--version", callback=_print_version, is_eager=True, help="Print the version."),
 ) -> None:
@@ -107,10 +113,10 @@ def _options(
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line with ``arguments`` (default: the process's) and return the exit code."""
-    given = None if arguments is None else list(arguments)
+    given = list(sys.argv[1:] if arguments is None else arguments)
     prepare_output()
     try:
-        code = app(args=given, prog_name="dlrmsim", standalone_mode=False)
+        code = application(given)(args=given, prog_name="dlrmsim", standalone_mode=False)
         flush_output()
     except (KeyboardInterrupt, typer.Abort) as interrupt:
         return _interrupted(interrupt.__cause__ or interrupt)

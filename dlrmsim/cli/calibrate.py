@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from dlrmsim.cli.command_group import CommandGroup
 from dlrmsim.cli.measure import DeviceChoice
 from dlrmsim.cli.options import Fresh, say_taken_over
 from dlrmsim.cli.terminal import print_line, say
@@ -16,7 +17,7 @@ if TYPE_CHECKING:  # loading them takes longer than a command line may take to s
     from dlrmsim.hosts.cpus import HostSpec
     from dlrmsim.hosts.gpus import GpuSpec
 
-calibrate = typer.Typer(help="Fit machine constants to measurements.", no_args_is_help=True)
+calibrate = typer.Typer(cls=CommandGroup, rich_markup_mode=None, help="Fit machine constants to measurements.")
 
 
 @calibrate.callback()
@@ -26,7 +27,7 @@ def _calibrate() -> None:
 
 @calibrate.command("collectives")
 def collectives(
-    logs: Annotated[list[Path], typer.Argument(metavar="LOG...", help="Logs of nccl-tests, or CSV files.")],
+    logs: Annotated[list[str], typer.Argument(metavar="LOG...", help="Logs of nccl-tests, or CSV files.")],
     *,
     cluster: Annotated[str, typer.Option("--cluster", help="Cluster to start from: its nodes, fabric and library.")],
     out: Annotated[Path, typer.Option("--out", metavar="FILE", help="YAML file of the fitted cluster.")],
@@ -135,7 +136,7 @@ def kernels(
 
 @calibrate.command("overheads")
 def overheads(
-    traces: Annotated[list[Path], typer.Argument(metavar="TRACE...", help="Kineto traces of one machine.")],
+    traces: Annotated[list[str], typer.Argument(metavar="TRACE...", help="Kineto traces of one machine.")],
     *,
     out: Annotated[Path, typer.Option("--out", metavar="FILE", help="YAML file of the profile.")],
     framework: Annotated[

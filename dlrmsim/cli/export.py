@@ -12,7 +12,7 @@ from dlrmsim.cli.options import KeptRanks
 
 def export(
     sources: Annotated[
-        list[Path],
+        list[str],
         typer.Argument(help="A folder of run, import or replay, or traces of one job.", metavar="RUN|TRACE..."),
     ],
     *,

@@ -23,7 +23,7 @@ from reports.interval_words import given_in_words, rate_span, time_span, widest_
 from reports.numbers import counted, memory_named, singular, usd
 from reports.text_table import TextTable
 from scenarios.schedules import schedule_words
-from scenarios.summary import DEFAULT_RANK_NAME, DEFAULT_UNIT, interval_keys, price_key
+from scenarios.summary_keys import DEFAULT_RANK_NAME, DEFAULT_UNIT, interval_keys, price_key
 from simulator.analysis import rate_key
 from simulator.analysis.ranks import SLOWEST
 
@@ -217,4 +217,4 @@ def _check_rows(estimate: Mapping[str, Any]) -> Iterator[Row]:
     runs = f"{size['runs']} runs, the first of about {size['iterations']} iterations"
     yield ("rank-tasks", f"{size['rank_tasks']:,}", runs)
     yield ("records", format_quantity(size["memory_bytes"], "bytes", binary=True), "of this machine's memory")
-    yield ("time", format_quantity(size["seconds"], "s"), "an order of magnitude, on a 2.5 GHz core")
+    yield ("time", format_quantity(size["seconds"], "s"), "of a core, within a factor of two")

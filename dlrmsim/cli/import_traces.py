@@ -12,7 +12,7 @@ from dlrmsim.cli.options import KeptRanks, Report, Whole, refuse
 
 def import_traces(
     traces: Annotated[
-        list[Path], typer.Argument(help="Traces of one job, usually one per rank, or their folder.", metavar="TRACE...")
+        list[str], typer.Argument(help="Traces of one job, usually one per rank, or their folder.", metavar="TRACE...")
     ],
     *,
     out: Annotated[Path | None, typer.Option("--out", help="Folder for summary, timeline and page.")] = None,

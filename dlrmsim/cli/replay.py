@@ -56,7 +56,7 @@ CudaGraphs = Annotated[
 
 
 def replay(
-    traces: Annotated[list[Path], typer.Argument(help="Traces of one job, or their folder.", metavar="TRACE...")],
+    traces: Annotated[list[str], typer.Argument(help="Traces of one job, or their folder.", metavar="TRACE...")],
     *,
     cluster: ClusterName = None,
     gpu: GpuName = None,

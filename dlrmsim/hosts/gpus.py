@@ -23,7 +23,8 @@ from dlrmsim.hosts.turns import Training, trained_by_turns
 from dlrmsim.output.folders import file_written_whole, require_file_writable
 from dlrmsim.output.kept import Kept, kept_results
 from dlrmsim.output.measurement import iteration_times_s
-from hardware_specs.loader import CATALOGS, load_cluster
+from hardware_specs.catalogs import CATALOGS
+from hardware_specs.loader import load_cluster
 from hardware_specs.types import Cluster
 from inputs.errors import InfeasibleError, InputError
 from scenarios.dlrm.written import with_plan

@@ -20,6 +20,7 @@ from dlrmsim.output.environment import environment
 from dlrmsim.output.json_file import write_json
 from dlrmsim.output.record import write_record
 from scenarios.resolved import ResolvedScenario
+from simulator.arrow_columns import arrow_names, arrow_numbers
 from trainer.process.runs import Run
 from validation.host.usual_times import MAX_STOLEN
 
@@ -179,22 +180,27 @@ def _write_iterations(path: Path, run: Run, found: Measurement) -> None:
     import pyarrow.parquet as pq
 
     ranks, iterations = found.end_s.shape
-    phases = [run.stage(iteration) for iteration in range(iterations)]
-    columns = {
-        "rank": pa.array(np.repeat(np.arange(ranks, dtype=np.int32), iterations)),
-        "iteration": pa.array(np.tile(np.arange(iterations, dtype=np.int32), ranks)),
-        "phase": pa.array(phases * ranks).dictionary_encode(),
-        "start_s": pa.array((found.start_s - found.start_s[:, 0].min()).ravel()),
-        "end_s": pa.array((found.end_s - found.start_s[:, 0].min()).ravel()),
-        "time_s": pa.array((found.end_s - found.start_s).ravel()),
-        "iteration_time_s": pa.array(np.tile(found.times_s, ranks)),
-        "cpu_s": pa.array(found.cpu_s.ravel()),
-        "collectives_s": pa.array(found.collectives_s.ravel()),
-        "calls_s": pa.array(found.calls_s.ravel()),
-        "loss": pa.array(found.loss.ravel()),
-        "page_faults": pa.array(found.page_faults.ravel().astype(np.int64)),
+    stages = [run.stage(iteration) for iteration in range(iterations)]
+    names = list(dict.fromkeys(stages))
+    phases = np.tile(np.array([names.index(stage) for stage in stages], dtype=np.int32), ranks)
+    start_s = found.start_s[:, 0].min()
+    numbers = {
+        "rank": np.repeat(np.arange(ranks, dtype=np.int32), iterations),
+        "iteration": np.tile(np.arange(iterations, dtype=np.int32), ranks),
+        "phase": phases,
+        "start_s": (found.start_s - start_s).ravel(),
+        "end_s": (found.end_s - start_s).ravel(),
+        "time_s": (found.end_s - found.start_s).ravel(),
+        "iteration_time_s": np.tile(found.times_s, ranks),
+        "cpu_s": found.cpu_s.ravel(),
+        "collectives_s": found.collectives_s.ravel(),
+        "calls_s": found.calls_s.ravel(),
+        "loss": found.loss.ravel(),
+        "page_faults": found.page_faults.ravel().astype(np.int64),
     }
-    pq.write_table(pa.table(columns), path)
+    columns = {name: arrow_numbers(values) for name, values in numbers.items()}
+    columns["phase"] = arrow_names(phases, names)
+    pq.write_table(pa.Table.from_arrays(list(columns.values()), names=list(columns)), path)
 
 
 def _host() -> dict[str, Any]:

@@ -9,8 +9,9 @@ from hardware_specs.types import Cluster
 from reports.collective_report import CollectiveStudy, MeasuredPoint
 from scenarios.uncertainty.interval import Interval
 from simulator.network.size_table import SizeTable, busbw_bytes_per_s
+from validation.catalogs import SUITES
 from validation.suites.collective_cases import measured_points
-from validation.suites.suite import SUITES, load_suite
+from validation.suites.suite import load_suite
 
 
 def collective_study(

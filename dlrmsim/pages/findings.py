@@ -13,7 +13,7 @@ from scenarios.capacity import MemoryReport
 from scenarios.family import family_of
 from scenarios.runner import Outcome
 from scenarios.schedules import schedule_rows, schedule_words
-from scenarios.summary import SERVING_KEY, price_key
+from scenarios.summary_keys import SERVING_KEY, price_key
 from workloads.graph.memory import TIERS
 
 

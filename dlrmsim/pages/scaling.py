@@ -9,7 +9,7 @@ from dlrmsim import __version__
 from reports.numbers import hourly
 from reports.scaling_study import ScalingPoint, ScalingStudy
 from scenarios.family import family_of
-from scenarios.summary import interval_keys, price_key
+from scenarios.summary_keys import interval_keys, price_key
 from scenarios.sweep import Row
 from scenarios.sweep_plan import RANK_NAME, SweepPlan, SweepPoint
 from simulator.analysis import rate_key

@@ -14,7 +14,8 @@ from inputs.errors import InputError, nearest_name
 from scenarios.progress import Progress, Silent
 from validation.fits.framework_fit import Configuration, FittedConstants, calibration_of, fit_framework
 from validation.fits.spec_text import with_constants, with_entry
-from workloads.graph.framework import FRAMEWORKS, Constant, load_framework
+from workloads.catalogs import FRAMEWORKS
+from workloads.graph.framework import Constant, load_framework
 
 MOST_CONSTANTS = 4
 

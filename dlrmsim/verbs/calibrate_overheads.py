@@ -13,7 +13,8 @@ from scenarios.progress import Progress, Silent
 from traces.kineto.overheads import OperatorCall, operator_calls
 from validation.fits.overheads_fit import MedianOverhead, fit_overheads
 from validation.fits.spec_text import with_entry
-from workloads.graph.framework import FRAMEWORKS, load_framework
+from workloads.catalogs import FRAMEWORKS
+from workloads.graph.framework import load_framework
 
 BASE = "pytorch_2021"
 """The profile that everything but the overheads is taken from."""

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from dlrmsim.verbs.what import Job, scenario_of
-from scenarios import runner
+from scenarios import checking
 from scenarios.capacity import MemoryReport
+from scenarios.checking import Checked
 from scenarios.estimate import RunSize
 from scenarios.progress import Progress
 from scenarios.resolved import ResolvedScenario
-from scenarios.runner import Checked
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,4 +52,4 @@ def check(what: Job, *, settings: Sequence[str] = (), progress: Progress | None 
         InfeasibleError: the job does not fit into the memory of the GPUs, or the run into this machine's.
     """
     resolved = scenario_of(what, settings)
-    return CheckResult(resolved, runner.check(resolved, progress))
+    return CheckResult(resolved, checking.check(resolved, progress))

@@ -13,7 +13,7 @@ from dlrmsim.verbs.what import Job, Name, scenario_of
 from inputs.errors import InputError
 from scenarios.progress import Progress, Silent
 from scenarios.runner import Outcome, simulate
-from scenarios.summary import DEFAULT_UNIT, cost_of, price_key
+from scenarios.summary_keys import DEFAULT_UNIT, cost_of, price_key
 from scenarios.uncertainty.interval import Interval
 from workloads.family import Headline
 

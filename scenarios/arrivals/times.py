@@ -135,7 +135,7 @@ def _cluster(document: Document, jobs: JobsFile) -> str:
     Raises:
         InputError: no cluster has this name.
     """
-    from hardware_specs import CATALOGS
+    from hardware_specs.catalogs import CATALOGS
 
     return str(CATALOGS["cluster"].find(jobs.cluster, origin=document, key="cluster"))
 

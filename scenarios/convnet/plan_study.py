@@ -18,7 +18,7 @@ from scenarios.machine import machine_of
 from scenarios.mapping import Keep, keep_nothing
 from scenarios.progress import Progress
 from scenarios.resolve import changed
-from scenarios.summary import job_of
+from scenarios.summary_keys import job_of
 from workloads.convnet.block_plan import BlockPlan, BlockPlanFile
 from workloads.convnet.out_of_core import OutOfCore
 

@@ -4,24 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from inputs.keys import KeyPath
 from scenarios.dlrm import placed
 from scenarios.dlrm.expected import expected
 from scenarios.dlrm.models import DlrmModels
-from scenarios.dlrm.plan_study import DlrmPlanStudy, study_plan
 from scenarios.dlrm.resolving import PLAN, PLANNER, fill
 from scenarios.dlrm.section import DlrmScenario
-from scenarios.dlrm.strategies import DlrmStrategies
 from scenarios.dlrm.typed import DlrmResolved
 from scenarios.family import FAMILIES, Asked, Expected, Filled, template_of
 from scenarios.mapping import Keep
 from scenarios.progress import Progress
-from scenarios.strategies import StrategySearch, StrategyStudy
 from simulator.lowering import Machine
 from workloads.dlrm.model.model import DlrmModel
 from workloads.graph.schedule import SCHEDULES
+
+if TYPE_CHECKING:  # searches, which few commands need
+    from scenarios.dlrm.plan_study import DlrmPlanStudy
+    from scenarios.strategies import StrategyStudy
 
 Pair: TypeAlias = tuple[KeyPath, KeyPath]
 
@@ -36,10 +37,15 @@ class DlrmPlanning:
 
     def study(self, resolved: DlrmResolved, progress: Progress, *, compare: bool, keep: Keep) -> DlrmPlanStudy:
         """See `scenarios.dlrm.plan_study.study_plan`."""
+        from scenarios.dlrm.plan_study import study_plan
+
         return study_plan(resolved, progress, compare=compare, keep=keep)
 
     def strategies(self, resolved: DlrmResolved, progress: Progress, *, compare: bool, keep: Keep) -> StrategyStudy:
         """See `scenarios.dlrm.strategies`."""
+        from scenarios.dlrm.strategies import DlrmStrategies
+        from scenarios.strategies import StrategySearch
+
         return StrategySearch(resolved, DlrmStrategies(resolved), progress, compare, keep).study("samples")
 
 

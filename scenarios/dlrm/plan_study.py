@@ -17,7 +17,7 @@ from scenarios.located import located
 from scenarios.mapping import Keep, keep_nothing
 from scenarios.progress import Progress
 from scenarios.resolved import ResolvedScenario
-from scenarios.summary import job_of
+from scenarios.summary_keys import job_of
 from simulator.operators import FloatArray
 from simulator.program import IntArray
 from workloads.dlrm.iteration.job import make_job

@@ -7,7 +7,8 @@ import re
 from collections.abc import Iterator, Sequence
 from functools import cache
 
-from hardware_specs.loader import CATALOGS, load_gpu
+from hardware_specs.catalogs import CATALOGS
+from hardware_specs.loader import load_gpu
 from hardware_specs.processors import Gpu
 from scenarios.uncertainty.constant import Constant, graded
 from scenarios.uncertainty.machine import EMBEDDING, STREAMS, Weighted

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from simulator.arrow_columns import arrow_names, arrow_numbers
 from simulator.categories import Category
 from simulator.engine.records import EngineRun, GroupTimes, IterationRecord
 from simulator.program import IntArray, Program
@@ -112,11 +113,10 @@ class Timeline:
         """A pyarrow table; task and stream are dictionary columns."""
         import pyarrow as pa
 
-        names = {"task": self.symbols.tasks, "stream": self.symbols.streams}
-        columns = {name: getattr(self, name) for name in COLUMNS}
-        for name, dictionary in names.items():
-            columns[name] = pa.DictionaryArray.from_arrays(columns[name], pa.array(dictionary, pa.string()))
-        return pa.table(columns)
+        columns = {name: arrow_numbers(getattr(self, name)) for name in COLUMNS}
+        columns["task"] = arrow_names(self.task, self.symbols.tasks)
+        columns["stream"] = arrow_names(self.stream, self.symbols.streams)
+        return pa.Table.from_arrays(list(columns.values()), names=list(columns))
 
     def to_pandas(self) -> pd.DataFrame:
         """A data frame; task and stream are categorical."""

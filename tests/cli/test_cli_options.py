@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import typer
 
-from dlrmsim.cli import app, main
+from dlrmsim.cli import application, main
 from tests.trace_files import two_ranks, write_ranks
 
 REFUSED: dict[tuple[str, str], list[list[str]]] = {
@@ -106,7 +106,7 @@ def options() -> Iterator[tuple[str, str]]:
                 is_option = parameter.param_type_name == "option"
                 yield " ".join(path), parameter.opts[0] if is_option else parameter.name.upper()
 
-    return below([], typer.main.get_command(app))
+    return below([], typer.main.get_command(application()))
 
 
 def test_every_option_is_known_to_count_in_all_modes_or_to_be_refused_in_some() -> None:

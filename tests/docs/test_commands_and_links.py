@@ -12,7 +12,7 @@ import pytest
 import typer
 
 from benchmarks.__main__ import BENCHMARKS
-from dlrmsim.cli import app
+from dlrmsim.cli import application
 from inputs.quantities import parse_range
 
 ROOT = Path(__file__).parents[2]
@@ -47,7 +47,7 @@ def test_command_parses(command: str) -> None:
         assert words[3] in BENCHMARKS
         return
     arguments = words[1:] if words[0] == "dlrmsim" else words[3:]
-    group = typer.main.get_command(app)
+    group = typer.main.get_command(application())
     assert isinstance(group, click.Group) or hasattr(group, "commands")
     subcommand = group.commands[arguments[0]]
     if len(arguments) > 1 or arguments[0] in {"list", "init"}:

@@ -73,7 +73,7 @@ def test_each_grade_and_key_of_a_value_is_on_the_page():
 
 
 def test_each_shipped_cluster_is_in_the_table_of_points():
-    from hardware_specs import CATALOGS
+    from hardware_specs.catalogs import CATALOGS
 
     rows = "\n".join(line for line in PAGE.splitlines() if line.startswith("| `"))
     assert all(f"`{name}`" in rows for name in CATALOGS["cluster"].names())

@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks.figures import ROOT
 from hardware_specs import load_cluster
-from hardware_specs.loader import CATALOGS
+from hardware_specs.catalogs import CATALOGS
 
 PAGE = ROOT / "docs" / "reference" / "hardware.md"
 IN_A_SOURCE = re.compile(r"nccl[/_ ](\d+[._]\d+(?:\.\d+)?)", re.IGNORECASE)

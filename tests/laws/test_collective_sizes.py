@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from hardware_specs import load_cluster
-from hardware_specs.loader import CATALOGS
+from hardware_specs.catalogs import CATALOGS
 from simulator.network.model import CollectiveModel
 from simulator.network.topology import Topology
 from tests.network_machines import idle_call

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from hardware_specs import load_cluster
-from hardware_specs.loader import CATALOGS, read_cluster
+from hardware_specs.catalogs import CATALOGS
+from hardware_specs.loader import read_cluster
 from inputs.errors import InputError
 from inputs.yaml_lines import Document
 from scenarios.library import CATALOG as SCENARIOS
@@ -15,8 +16,7 @@ from scenarios.resolve import changed, load_scenario
 from simulator.network import CollectiveModel, Topology
 from tests.law_runs import iteration_s
 from tests.network_machines import idle_call
-from workloads.dlrm.model.model import MODELS
-from workloads.graph.framework import FRAMEWORKS
+from workloads.catalogs import FRAMEWORKS, MODELS
 
 PARTS = {"gpu": "cluster.node.gpu", "nic": "cluster.node.nics.nic", "cluster": "cluster"}
 """Key of the scenario at which a part of each kind stands."""

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from hardware_specs import load_cluster, load_gpu
-from hardware_specs.loader import CATALOGS
+from hardware_specs.catalogs import CATALOGS
 from simulator.compute.gpu import GpuModel
 from simulator.operators import EmbeddingLookup, Misses
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from hardware_specs import Cluster, load_cluster
-from hardware_specs.loader import CATALOGS
+from hardware_specs.catalogs import CATALOGS
 from scenarios.resolve import changed
 from simulator.network.calibration import with_shares
 from simulator.network.model import CollectiveModel

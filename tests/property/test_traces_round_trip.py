@@ -21,6 +21,7 @@ from traces.formats import import_traces
 from traces.kineto.importer import import_kineto
 from traces.replay import job_of, replayed
 from traces.replay.absent import with_late_absent_ranks
+from traces.source import chunks
 
 
 def exported(imported, form, folder):
@@ -150,7 +151,7 @@ def test_exported_chakra_nodes_are_those_that_another_simulator_ran(tmp_path):
     (file,) = public("chakra_dlrm_64", "jitter", "dlrm.7.et")
     again = tmp_path / "trace.7.et"
     WRITERS["chakra"](import_traces([file]), tmp_path)
-    before, after = ({n.name: n for n, _ in read_nodes(f)} for f in (file, again))
+    before, after = ({n.name: n for n, *_ in read_nodes(f, chunks(f))} for f in (file, again))
     assert before.keys() == after.keys()
     names = {n.id: n.name for n in after.values()}
     for name, node in before.items():

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from hardware_specs import load_cluster
+from hardware_specs.catalogs import CATALOGS
 from hardware_specs.library import CollectiveLibrary
-from hardware_specs.loader import CATALOGS
 from inputs.validate import validate
 from inputs.yaml_lines import load_yaml
 from simulator.network import ALGORITHMS, CollectiveModel, Topology

@@ -3,7 +3,8 @@
 import pytest
 import yaml
 
-from hardware_specs import CATALOGS, Cluster, load_cluster, load_gpu, read_cluster
+from hardware_specs import Cluster, load_cluster, load_gpu, read_cluster
+from hardware_specs.catalogs import CATALOGS
 from inputs.errors import InputError
 from inputs.yaml_lines import load_yaml
 

@@ -5,7 +5,8 @@ import re
 import pytest
 import yaml
 
-from hardware_specs import CATALOGS, load_cluster, load_gpu
+from hardware_specs import load_cluster, load_gpu
+from hardware_specs.catalogs import CATALOGS
 from inputs.errors import InputError
 from inputs.yaml_lines import load_yaml
 from simulator.network import CollectiveModel, Topology

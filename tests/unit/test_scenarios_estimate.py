@@ -10,10 +10,10 @@ import pytest
 
 import dlrmsim
 from inputs.errors import InfeasibleError
+from scenarios.checking import check
 from scenarios.estimate import expected_size
 from scenarios.library import CATALOG
 from scenarios.resolve import load_scenario
-from scenarios.runner import check
 from workloads.dlrm.laws.index_files import MAX_INDICES, read_counts
 
 LARGEST = ["world_size=262144", "workload.global_batch_size=2621440"]

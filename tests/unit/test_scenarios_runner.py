@@ -5,9 +5,10 @@ import json
 import pytest
 
 from inputs.errors import InfeasibleError, InputError
+from scenarios.checking import check
 from scenarios.progress import Silent
 from scenarios.resolve import load_scenario
-from scenarios.runner import check, simulate
+from scenarios.runner import simulate
 from workloads.dlrm.sharding import plan_to_dict
 
 SMALL = ("zionex_a_128", ["nodes=1", "workload.global_batch_size=512", "workload.rows_scaling=fit"])

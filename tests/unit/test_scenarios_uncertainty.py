@@ -24,7 +24,8 @@ from scenarios.uncertainty.usage import CallUse, Usage
 from simulator.analysis.bound import Gain
 from simulator.collective_calls import CollectiveOp
 from simulator.network.calibration import calibrate
-from workloads.graph.framework import FRAMEWORKS, load_framework
+from workloads.catalogs import FRAMEWORKS
+from workloads.graph.framework import load_framework
 
 NORMAL = Quantiles(-1.28, 1.28, 100)
 

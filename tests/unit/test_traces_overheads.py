@@ -15,7 +15,8 @@ from scenarios.runner import simulation_of
 from simulator.operators import HostWork
 from tests.trace_files import BACKWARD, HOST, KinetoRank, public
 from validation.fits.overheads_fit import without_outliers
-from workloads.graph.framework import FRAMEWORKS, load_framework
+from workloads.catalogs import FRAMEWORKS
+from workloads.graph.framework import load_framework
 from workloads.graph.overheads import PARTS
 
 KNOWN = {"t1": 8.0, "t2": 31.0, "t3": 6.0, "t5": 4.0}

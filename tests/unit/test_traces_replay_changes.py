@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from hardware_specs import CATALOGS
+from hardware_specs.catalogs import CATALOGS
 from hardware_specs.loader import load_cluster, load_gpu
 from inputs.errors import InputError
 from simulator.categories import Category

@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 from inputs.errors import InputError
-from workloads.dlrm.model.model import MODELS, DlrmModel, load_model
+from workloads.catalogs import FRAMEWORKS, MODELS
+from workloads.dlrm.model.model import DlrmModel, load_model
 from workloads.dlrm.model.tables import expand_tables, scale_rows
 from workloads.graded import check_choices, graded_quantities, picked
-from workloads.graph.framework import FRAMEWORKS, load_framework
+from workloads.graph.framework import load_framework
 
 
 @pytest.mark.parametrize("name", MODELS.names())

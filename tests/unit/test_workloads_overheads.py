@@ -8,7 +8,8 @@ import yaml
 from dlrmsim.cli import main
 from inputs.errors import InputError
 from simulator.operators import Gemm, HostWork
-from workloads.graph.framework import FRAMEWORKS, load_framework
+from workloads.catalogs import FRAMEWORKS
+from workloads.graph.framework import load_framework
 from workloads.graph.operator_names import operator_key, operator_of
 from workloads.graph.overheads import HostCosts, Overheads
 

@@ -10,7 +10,7 @@ import yaml
 
 from dlrmsim.cli import main
 from hardware_specs import load_cluster
-from hardware_specs.loader import CATALOGS
+from hardware_specs.catalogs import CATALOGS
 from inputs.errors import InputError
 from inputs.yaml_lines import load_yaml
 from simulator.network.size_table import busbw_bytes_per_s

@@ -9,9 +9,10 @@ import pytest
 import yaml
 
 from tests.suite_runs import suite_run
+from validation.catalogs import SUITES
 from validation.fits.framework_fit import calibration_of, fit_framework
 from validation.suites.predict import SuiteJob, inputs_of
-from validation.suites.suite import SUITES, load_suite
+from validation.suites.suite import load_suite
 from workloads.graph.framework import load_framework
 
 MEASURED = Path(__file__).parents[3] / "shared" / "measured" / "cpu_cluster_dlrm.yaml"

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from dlrmsim.cli import main
-from hardware_specs.loader import CATALOGS, load_gpu
+from hardware_specs.catalogs import CATALOGS
+from hardware_specs.loader import load_gpu
 from inputs.yaml_lines import load_yaml
 from validation.fits.kernel_fit import fit_kernels, predicted_s
 from validation.suites.errors import statistics

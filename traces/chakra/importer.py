@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +24,24 @@ from simulator.categories import Category
 from simulator.collective_calls import CollectiveCall
 from simulator.operators import Copy, Delay, Measured
 from simulator.work import Work
-from traces.chakra.messages import COMM_COLL, COMM_OPS, COMM_RECV, COMM_SEND, COMP, SEND, SEND_PARTS, read_nodes
+from traces.alike_ranks import AlikeRanks
+from traces.chakra.layouts import Layout
+from traces.chakra.messages import (
+    COMM_COLL,
+    COMM_OPS,
+    COMM_RECV,
+    COMM_SEND,
+    COMP,
+    SEND,
+    SEND_PARTS,
+    nodes_begin,
+    read_nodes,
+)
 from traces.collective_args import DEFAULT_GROUP
 from traces.imported import Imported, absent_ranks, gaps_of
-from traces.merge import groups_of, merge
+from traces.merge import groups_of, merge_alike
 from traces.rank_tasks import RankTasks, RankTasksBuilder
+from traces.source import chunks
 from traces.typed import MAX_BYTES, no_such_ranks, rank_in_name
 
 US = 1e-6
@@ -36,6 +50,8 @@ LONGEST_US = 10**12
 _RANK = re.compile(r"\.(\d+)\.et(?:\.gz)?$")
 _METADATA, _LOAD, _STORE = 1, 2, 3
 SECTION = "iteration"
+MAX_LAYOUTS = 8
+"""Layouts kept: the bytes of files of one structure differ where their writers order fields differently."""
 UNTIMED = "compute nodes without a duration"
 """A gap of a trace."""
 
@@ -56,27 +72,28 @@ def import_chakra(files: Sequence[Path], ranks: Sequence[int] | None = None) -> 
         chosen = [(rank, file) for rank, file in chosen if rank in set(ranks)]
         if not chosen:
             raise no_such_ranks(ranks, (rank_of(file) for file in files))
-    gaps: dict[int, Counter[str]] = {}
-    templates: dict[tuple[bytes, ...], _Template] = {}
-    tasks = []
-    for rank, file in chosen:
-        own, gaps[rank] = _templated(file, rank, templates)
-        tasks.append(own)
+    structures = _Structures()
+    for place, (rank, file) in enumerate(chosen):
+        structures.read(file, rank, place)
+    blocks = [template.block() for template in structures.templates]
+    gaps = {rank: found for template in structures.templates for rank, found in template.gaps_by_rank()}
     world_size = max(rank for rank, _ in chosen) + 1
-    members = _members(tasks)
-    graph = merge(tasks, groups_of(members, world_size), world_size).graph
+    graph = merge_alike(blocks, groups_of(_members(blocks), world_size), world_size).graph
     return Imported(
         format="Chakra execution trace",
         files=tuple(file for _, file in chosen),
         graph=graph,
         world_size=world_size,
         found={
-            "nodes": sum(len(t.names) for t in tasks),
-            "collectives": sum(isinstance(w, CollectiveCall) for t in tasks for w in t.work),
-            "dependencies": sum(len(t.dep_task) for t in tasks),
+            "nodes": sum(len(b.ranks) * len(b.tasks.names) for b in blocks),
+            "collectives": sum(len(b.ranks) * len(_calls(b.tasks)) for b in blocks),
+            "dependencies": sum(len(b.ranks) * len(b.tasks.dep_task) for b in blocks),
             "program groups": len(graph.programs),
         },
-        gaps=(*absent_ranks([rank for rank, _ in chosen], world_size), *gaps_of(gaps)),
+        gaps=(
+            *absent_ranks([rank for rank, _ in chosen], world_size),
+            *gaps_of({rank: gaps[rank] for rank, _ in chosen}),
+        ),
     )
 
 
@@ -92,12 +109,16 @@ def rank_of(file: Path) -> int:
     return rank_in_name(found[1], file)
 
 
-def _members(tasks: Iterable[RankTasks]) -> dict[str, tuple[int, ...] | None]:
+def _calls(tasks: RankTasks) -> list[CollectiveCall]:
+    return [work for work in tasks.work if isinstance(work, CollectiveCall)]
+
+
+def _members(blocks: Iterable[AlikeRanks]) -> dict[str, tuple[int, ...] | None]:
     """Ranks of each process group: those that use it; the default group has all ranks."""
     users: dict[str, list[int]] = {}
-    for own in tasks:
-        for name in dict.fromkeys(w.communicator for w in own.work if isinstance(w, CollectiveCall)):
-            users.setdefault(name, []).append(own.rank)
+    for block in blocks:
+        for name in dict.fromkeys(call.communicator for call in _calls(block.tasks)):
+            users.setdefault(name, []).extend(block.ranks.tolist())
     return {name: None if name == DEFAULT_GROUP else tuple(ranks) for name, ranks in users.items()}
 
 
@@ -110,43 +131,89 @@ class _Template:
         node_of: place in the file of each task's node ``[T]``.
         gaps: facts that its nodes lack, durations left out.
         timed: places of nodes that should have a duration.
+        traces: rank, file and place of each trace ``[P]``.
+        durations_us: durations of the nodes of each trace ``[P][N]``.
     """
 
     tasks: RankTasks
     node_of: tuple[int, ...]
     gaps: Counter[str]
     timed: tuple[int, ...]
+    traces: list[tuple[int, Path, int]] = field(default_factory=list)
+    durations_us: list[list[int]] = field(default_factory=list)
 
-    def gaps_with(self, durations_us: Sequence[int]) -> Counter[str]:
-        """Gaps in the nodes of a rank with these durations."""
-        return self.gaps + Counter({UNTIMED: sum(durations_us[place] == 0 for place in self.timed)})
+    def block(self) -> AlikeRanks:
+        """The tasks on all ranks."""
+        ranks, files, places = zip(*self.traces, strict=True)
+        durations_us = np.array(self.durations_us, dtype=np.int64).T
+        seconds = durations_us[np.array(self.node_of, dtype=np.int64)].astype(np.float64) * US
+        return AlikeRanks(self.tasks, np.array(ranks, dtype=np.int64), tuple(map(str, files)), places, seconds)
 
-    def on(self, rank: int, file: Path, durations_us: Sequence[int]) -> RankTasks:
-        """The same tasks on another rank."""
-        work = tuple(
-            replace(w, seconds=durations_us[node] * US) if isinstance(w, Measured | Delay) else w
-            for w, node in zip(self.tasks.work, self.node_of, strict=True)
-        )
-        return replace(self.tasks, rank=rank, source=str(file), work=work)
+    def gaps_by_rank(self) -> Iterator[tuple[int, Counter[str]]]:
+        """Each rank with the gaps in its nodes."""
+        durations_us = np.array(self.durations_us, dtype=np.int64)
+        untimed = (durations_us[:, self.timed] == 0).sum(axis=1).tolist()
+        for (rank, *_), count in zip(self.traces, untimed, strict=True):
+            yield rank, self.gaps + Counter({UNTIMED: count}) if count else self.gaps
 
 
-def _templated(file: Path, rank: int, templates: dict[tuple[bytes, ...], _Template]) -> tuple[RankTasks, Counter[str]]:
-    """Tasks of a file, from those of an earlier one of the same structure where there is one."""
-    nodes, places, structure, durations_us = [], [], [], []
-    for node, at in read_nodes(file):
-        durations_us.append(int(node.duration_micros))
-        nodes.append(node)
-        places.append(at)
-        bare = type(node)()
-        bare.CopyFrom(node)
-        bare.ClearField("duration_micros")
-        bare.ClearField("start_time_micros")
-        structure.append(bare.SerializeToString())
-    key = tuple(structure)
-    template = templates.get(key)
-    if template is None:
-        template = templates[key] = _template(file, rank, nodes, places)
-    return template.on(rank, file, durations_us), template.gaps_with(durations_us)
+@dataclass(frozen=True, slots=True)
+class _Structures:
+    """Templates of the traces read so far, and the layouts of their files."""
+
+    by_key: dict[tuple[bytes, ...], _Template] = field(default_factory=dict)
+    layouts: list[tuple[Layout, _Template]] = field(default_factory=list)
+
+    @property
+    def templates(self) -> Iterable[_Template]:
+        """The templates in the order of their first traces."""
+        return self.by_key.values()
+
+    def read(self, file: Path, rank: int, place: int) -> None:
+        """Add a trace to the template of its structure, which may be new.
+
+        Raises:
+            InputError: it is no such trace, or contradicts itself.
+        """
+        parts = chunks(file)
+        raw, more = next(parts, b""), next(parts, None)
+        template, durations_us = (None, []) if more is not None else self._known(file, raw)
+        if template is None:
+            template, durations_us = self._parsed(file, rank, [raw] if more is None else chain([raw, more], parts))
+        template.traces.append((rank, file, place))
+        template.durations_us.append(durations_us)
+
+    def _known(self, file: Path, raw: bytes) -> tuple[_Template | None, list[int]]:
+        """Template and durations of a file of a known layout, the last one first."""
+        begin = nodes_begin(file, raw) if self.layouts else None
+        for number, (layout, template) in enumerate(self.layouts if begin is not None else ()):
+            durations_us = layout.durations_us(raw, begin or 0)
+            if durations_us is not None and max(durations_us) <= LONGEST_US:
+                self.layouts.insert(0, self.layouts.pop(number))
+                return template, durations_us
+        return None, []
+
+    def _parsed(self, file: Path, rank: int, parts: Iterable[bytes]) -> tuple[_Template, list[int]]:
+        """Template and durations of a file that is read node by node."""
+        nodes, places, structure, durations_us, payloads = [], [], [], [], []
+        for node, at, payload in read_nodes(file, parts):
+            durations_us.append(min(int(node.duration_micros), LONGEST_US + 1))
+            nodes.append(node)
+            places.append(at)
+            payloads.append(payload)
+            bare = type(node)()
+            bare.CopyFrom(node)
+            bare.ClearField("duration_micros")
+            bare.ClearField("start_time_micros")
+            structure.append(bare.SerializeToString())
+        template = self.by_key.get(tuple(structure))
+        if template is None or max(durations_us) > LONGEST_US:  # refused, unless it is of a node without work
+            template = self.by_key.setdefault(tuple(structure), _template(file, rank, nodes, places))
+        layout = Layout.of(payloads)
+        if layout is not None:
+            self.layouts.insert(0, (layout, template))
+            del self.layouts[MAX_LAYOUTS:]
+        return template, durations_us
 
 
 def _template(file: Path, rank: int, nodes: Sequence[Any], places: Sequence[int]) -> _Template:

@@ -5,13 +5,13 @@ Field numbers: MLCommons Chakra, ``schema/protobuf/et_def.proto`` version 0.0.4.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from inputs.errors import InputError
-from traces.source import MAX_ITEM_BYTES, chunks
+from traces.source import MAX_ITEM_BYTES
 
 METADATA, NODE = "GlobalMetadata", "Node"
 COMP, COMM_SEND, COMM_RECV, COMM_COLL = 4, 5, 6, 7
@@ -73,34 +73,60 @@ def messages() -> dict[str, type[Any]]:
     return {name.rsplit(".", 1)[-1]: kind for name, kind in classes.items()}
 
 
-def read_nodes(file: Path) -> Iterator[tuple[Any, int]]:
-    """The nodes of a file with the byte each begins at.
+def read_nodes(file: Path, parts: Iterable[bytes]) -> Iterator[tuple[Any, int, bytes]]:
+    """The nodes of a file, each with the byte it begins at and its own bytes.
+
+    Args:
+        file: its name, for messages.
+        parts: its content, one part after the other.
 
     Raises:
         InputError: cut off, a message longer than 256 MiB, or no such messages; with the byte.
     """
+    kind, is_first = messages()[NODE], True
+    for payload, at in _payloads(file, parts):
+        if is_first:
+            _check_metadata(file, payload)
+            is_first = False
+        else:
+            yield _parsed(kind, file, payload, at), at, payload
+
+
+def nodes_begin(file: Path, raw: bytes) -> int | None:
+    """Byte at which the nodes of a file begin, behind its metadata; None where it is cut off.
+
+    Raises:
+        InputError: it does not begin with metadata.
+    """
+    found = _length(file, raw, 0, 0)
+    if found is None or sum(found) > len(raw):
+        return None
+    length, begin = found
+    _check_metadata(file, raw[begin : begin + length])
+    return begin + length
+
+
+def _check_metadata(file: Path, payload: bytes) -> None:
+    if not _parsed(messages()[METADATA], file, payload, 0).version:
+        raise _broken(file, 0, "does not begin with Chakra's GlobalMetadata and its version")
+
+
+def _parsed(kind: type[Any], file: Path, payload: bytes, at: int) -> Any:
     from google.protobuf.message import DecodeError
 
-    kinds = messages()
-    kind, count = kinds[METADATA], 0
-    for payload, at in _payloads(file):
-        made = kind()
-        try:
-            made.ParseFromString(payload)
-        except DecodeError:
-            raise _broken(file, at, f"is no {kind.DESCRIPTOR.name} of Chakra") from None
-        if count:
-            yield made, at
-        elif not made.version:
-            raise _broken(file, at, "does not begin with Chakra's GlobalMetadata and its version")
-        kind, count = kinds[NODE], count + 1
+    made = kind()
+    try:
+        made.ParseFromString(payload)
+    except DecodeError:
+        raise _broken(file, at, f"is no {kind.DESCRIPTOR.name} of Chakra") from None
+    return made
 
 
-def _payloads(file: Path) -> Iterator[tuple[bytes, int]]:
+def _payloads(file: Path, parts: Iterable[bytes]) -> Iterator[tuple[bytes, int]]:
     """The length-delimited messages with the byte their length begins at."""
     buffer, offset = b"", 0
-    for chunk in chunks(file):
-        buffer += chunk
+    for part in parts:
+        buffer += part
         place = 0
         while (found := _length(file, buffer, place, offset)) is not None:
             length, begin = found

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, get_args
 
-from hardware_specs import CATALOGS
+from hardware_specs.catalogs import CATALOGS
 from hardware_specs.loader import load_cluster, load_gpu
 from hardware_specs.processors import Gpu
 from inputs.errors import InputError, nearest_name

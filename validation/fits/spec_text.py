@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from hardware_specs.catalogs import CATALOGS
 from hardware_specs.collectives import FittedCollectives
-from hardware_specs.loader import CATALOGS, load_cluster
+from hardware_specs.loader import load_cluster
 from hardware_specs.processors import Gpu
 from inputs.quantities import format_quantity
 from inputs.sourced import Sourced
@@ -17,7 +18,7 @@ from validation.fits.fitting import FabricFit
 from validation.fits.framework_fit import FittedConstants, in_words
 from validation.fits.kernel_fit import KernelFit
 from validation.fits.parameters import FACTORS
-from workloads.graph.framework import FRAMEWORKS
+from workloads.catalogs import FRAMEWORKS
 
 
 def cluster_text(cluster: str | Path, name: str, fit: FabricFit) -> str:

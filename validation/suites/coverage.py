@@ -17,10 +17,11 @@ from scenarios.uncertainty.conformal import Quantiles, Residual, by_group
 from scenarios.uncertainty.shipped import COLLECTIVE_GROUPS, JOB_GROUPS
 from simulator.network import CollectiveModel
 from simulator.network.collectives import Call
+from validation.catalogs import SUITES
 from validation.suites.collectives import MeasuredCollective
 from validation.suites.configurations import configuration_of
 from validation.suites.predict import Prediction
-from validation.suites.suite import SUITES, Band, Case, Suite, load_suite
+from validation.suites.suite import Band, Case, Suite, load_suite
 
 Table = dict[str, Any]
 

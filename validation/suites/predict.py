@@ -15,7 +15,8 @@ from scenarios.mapping import Map
 from scenarios.progress import Progress, Silent
 from scenarios.resolve import ResolvedScenario, load_scenario, question_of
 from scenarios.runner import Simulation, simulate, simulation_of
-from scenarios.summary import DEFAULT_UNIT, summary_of
+from scenarios.summary import summary_of
+from scenarios.summary_keys import DEFAULT_UNIT
 from simulator.categories import Category
 from simulator.collective_calls import CollectiveCall
 from simulator.lowered import PS_PER_S

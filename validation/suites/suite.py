@@ -15,16 +15,16 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BeforeValidator, Field, model_validator
 
 from hardware_specs.library import Backend, Operation
-from inputs.catalog import SUFFIXES, Catalog
+from inputs.catalog import SUFFIXES
 from inputs.model import Strict, problem
 from inputs.quantities import Quantity
 from inputs.sourced import Grade
 from inputs.validate import validate
 from inputs.yaml_lines import Document, load_yaml
 from scenarios.located import of_file
+from validation.catalogs import SUITES
 from validation.fits.rules import Rule, holds
 
-SUITES = Catalog("suite", "validation", "suites")
 FILES = (*SUFFIXES, ".json", ".csv", ".npy", ".npz", ".parquet")
 """Suffixes of files that a suite or a scenario may name."""
 WITH_PATHS = (

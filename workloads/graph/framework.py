@@ -7,19 +7,17 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field
 
-from inputs.catalog import Catalog
 from inputs.model import Strict
 from inputs.quantities import Quantity, RankCount
 from inputs.validate import validate
 from inputs.yaml_lines import Document, load_yaml
+from workloads.catalogs import FRAMEWORKS
 from workloads.graded import Graded
 from workloads.graph.overheads import HostCosts, HostTime, Overheads
 
 Pipeline: TypeAlias = Literal["none", "sparse_dist", "inter_iteration", "prefetch", "fused_sparse_dist", "semi_sync"]
 InteractionKernel: TypeAlias = Literal["gather", "fused", "mask"]
 CudaGraph: TypeAlias = Literal["none", "network", "iteration"]
-
-FRAMEWORKS = Catalog("framework", "workloads", "frameworks")
 
 
 Factor = Annotated[float, Field(ge=1e-3, le=1e3)]

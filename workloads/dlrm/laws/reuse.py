@@ -18,14 +18,13 @@ from typing import Annotated, Self
 import numpy as np
 from pydantic import Field, model_validator
 
-from inputs.catalog import Catalog
 from inputs.model import Strict, problem
 from inputs.quantities import Count, Quantity
 from inputs.validate import validate
 from inputs.yaml_lines import Document, load_yaml
 from simulator.operators import FloatArray
+from workloads.catalogs import REUSE
 
-REUSE = Catalog("index reuse histogram", "workloads", "index_reuse")
 UNIFORM = "uniform"
 
 _MIN_ROW_SHARE = 0.01

@@ -7,9 +7,10 @@ from pathlib import Path
 from inputs.errors import InputError
 from inputs.keys import KeyPath, key_text
 from inputs.yaml_lines import Document
+from workloads.catalogs import REUSE
 from workloads.dlrm.laws.index_files import read_counts
 from workloads.dlrm.laws.index_laws import IndexLaw, Indices, spelled_out
-from workloads.dlrm.laws.reuse import REUSE, UNIFORM, read_reuse
+from workloads.dlrm.laws.reuse import UNIFORM, read_reuse
 from workloads.dlrm.model.table_list import TableGroup
 from workloads.graded import Graded
 

@@ -7,20 +7,18 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from inputs.catalog import Catalog
 from inputs.keys import KeyPath
 from inputs.model import Strict, problem
 from inputs.quantities import Quantity
 from inputs.validate import validate
 from inputs.yaml_lines import Document, load_yaml
+from workloads.catalogs import MODELS
 from workloads.dlrm.laws.index_laws import IndexLaw
 from workloads.dlrm.laws.pooling import PoolingSpread
 from workloads.dlrm.model.measured_rows import everywhere, with_counts
 from workloads.dlrm.model.table_list import PoolingFactor, Rows, TableCount, TableGroup, Width, read_table_list
 from workloads.family import Model
 from workloads.graded import Graded, value_path
-
-MODELS = Catalog("model", "workloads", "models")
 
 LayerCount = Annotated[int, Quantity("count", 1, 10_000)]
 Samples = Annotated[int, Quantity("count", 1, 1e12)]

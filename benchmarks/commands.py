@@ -18,15 +18,15 @@ HOW_OFTEN = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Cost:
+class CommandCost:
     """Processor time, user and system, of a process and those it waited for, and the largest memory of one of them."""
 
     cpu_s: float
     peak_rss_bytes: float
 
 
-def cost_of(arguments: Sequence[str], *, code: int = 0) -> Cost:
-    """Cost of ``dlrmsim`` with these arguments.
+def cost_of(arguments: Sequence[str], *, code: int = 0) -> CommandCost:
+    """CommandCost of ``dlrmsim`` with these arguments.
 
     Args:
         code: the exit code that it should have.
@@ -45,7 +45,7 @@ def cost_of(arguments: Sequence[str], *, code: int = 0) -> Cost:
             raise RuntimeError(
                 f"dlrmsim {shown} ended with {process.returncode}:\n{said.read().decode(errors='replace')}"
             )
-    return Cost(usage.ru_utime + usage.ru_stime, usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024))
+    return CommandCost(usage.ru_utime + usage.ru_stime, usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024))
 
 
 def median_cpu_s(arguments: Sequence[str]) -> float:

@@ -32,13 +32,18 @@ class Answer:
         settings: changed keys, ``KEY=VALUE`` each; empty for the unchanged scenario.
         plan: plan of the iteration.
         summary: content of ``summary.json`` without bound, interval and levers; None if the job is refused.
-        refusal: reason why the changed scenario is wrong or does not fit; empty if it runs.
+        error: error of a changed scenario that is wrong or does not fit; None if it runs.
     """
 
     settings: tuple[str, ...]
     plan: PlanOf
     summary: Mapping[str, Any] | None
-    refusal: str = ""
+    error: InputError | InfeasibleError | None = None
+
+    @property
+    def refusal(self) -> str:
+        """Reason why the changed scenario does not run; empty if it does."""
+        return "" if self.error is None else str(self.error)
 
     @property
     def iteration_time_s(self) -> float | None:
@@ -82,7 +87,7 @@ class WhatIf:
         try:
             answer = self._asked(settings, plan)
         except (InputError, InfeasibleError) as error:
-            answer = Answer(settings, plan, None, str(error))
+            answer = Answer(settings, plan, None, error)
         self.answers.append(answer)
         return answer
 

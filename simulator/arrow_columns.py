@@ -1,6 +1,6 @@
 """Arrow columns over buffers: numbers of numpy arrays, and texts.
 
-`pyarrow.array` loads pandas to look at any argument, which takes longer than the rest of a small job's file.
+``pyarrow.array`` loads pandas to look at any argument, which takes longer than the rest of a small job's file.
 """
 
 from __future__ import annotations

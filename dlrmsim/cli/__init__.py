@@ -41,6 +41,7 @@ from dlrmsim.cli.terminal import (
     say,
 )
 from dlrmsim.cli.validate import validate
+from dlrmsim.cli.what_if import what_if
 from inputs.errors import DlrmsimError, InfeasibleError
 from inputs.given import cut
 
@@ -55,6 +56,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "run": run,
     "sweep": sweep,
     "solve": solve,
+    "what-if": what_if,
     "plan": plan,
     "advise": advise,
     "collective": collective,

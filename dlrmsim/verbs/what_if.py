@@ -12,7 +12,7 @@ from scenarios.what_if import WhatIf as WhatIfResult
 
 __all__ = ["WhatIfResult", "what_if"]
 
-TOGETHER = ";"
+TOGETHER = " and "
 """Separator of keys that change together."""
 
 
@@ -27,14 +27,14 @@ def what_if(
     """Run a scenario, and then each change of it by itself; its method ``ask`` tries more, in a fraction of the time.
 
     Args:
-        changes: ``KEY=VALUE`` each; keys that change together are separated by semicolons.
+        changes: ``KEY=VALUE`` each; keys that change together are joined by ``and``.
         plan: ``kept``: the plan of the unchanged scenario, where both have as many ranks and the same model; ``own``:
             a plan for the changed scenario.
         settings: ``KEY=VALUE`` each, of the unchanged scenario.
 
     Raises:
-        InputError: the unchanged scenario is wrong, a change is none, or the models refuse the scenario.
-        InfeasibleError: the unchanged job does not fit.
+        InputError: the unchanged scenario is wrong, a change is none, or every change is refused.
+        InfeasibleError: the unchanged job does not fit, or no changed job does.
     """
     asked = [tuple(each.strip() for each in change.split(TOGETHER)) for change in changes]
     for change in asked:
@@ -46,4 +46,7 @@ def what_if(
     for number, change in enumerate(asked, 1):
         progress.stage("trying changes", number, len(asked))
         found.ask(*change, plan=plan)
+    errors = [answer.error for answer in found.answers]
+    if errors and errors[0] is not None and all(errors):
+        raise errors[0]
     return found

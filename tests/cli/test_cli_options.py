@@ -66,6 +66,7 @@ ALWAYS: dict[str, set[str]] = {
     "run": {"SCENARIO", "--set", "--check", "--json"},
     "sweep": {"SCENARIO", "--over", "--set", "--out", "--json", "--executor", "--fresh"},
     "solve": {"SCENARIO", "--key", "--between", "--throughput", "--set", "--json"},
+    "what-if": {"SCENARIO", "--change", "--own-plan", "--set", "--json"},
     "advise": {"WHAT", "--arrivals", "--set", "--json"},
     "plan": {"SCENARIO", "--planner", "--search", "--set", "--compare", "--out", "--json"},
     "collective": {

@@ -115,7 +115,7 @@ def test_a_refused_change_has_its_reason(tiny, setting, reason):
 
 
 def test_the_verb_tries_each_change_by_itself():
-    found = dlrmsim.what_if("synthetic_tiny", changes=["workload.pipeline=none", "run.iterations=4; name=x"])
+    found = dlrmsim.what_if("synthetic_tiny", changes=["workload.pipeline=none", "run.iterations=4 and name=x"])
     assert [answer.settings for answer in found.answers] == [
         ("workload.pipeline=none",),
         ("run.iterations=4", "name=x"),

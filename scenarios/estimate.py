@@ -75,12 +75,13 @@ def run_size(resolved: ResolvedScenario, graph: TaskGraph, *, inputs_vary: bool,
 
 
 def _instances(graph: TaskGraph) -> int:
-    """Collectives of an iteration, each counted once for every group of ranks that makes it."""
+    """Collectives of an iteration, each counted once for every group of ranks that makes it, or for all in step."""
     count = 0
     for program in graph.programs:
         for name, calls in calls_by_communicator(program.work).items():
             instances = graph.communicators[name][program.ranks]
-            count += len(calls) * len(np.unique(instances[instances >= 0]))
+            groups = len(np.unique(instances[instances >= 0]))
+            count += sum(1 if call.in_step else groups for _, call in calls)
     return count
 
 

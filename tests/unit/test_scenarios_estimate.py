@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 import dlrmsim
+from benchmarks.commands import cost_of
 from inputs.errors import InfeasibleError
 from scenarios.checking import check
-from scenarios.estimate import expected_size
+from scenarios.estimate import PLACINGS, expected_size, run_size
 from scenarios.library import CATALOG
 from scenarios.resolve import load_scenario
 from workloads.dlrm.laws.index_files import MAX_INDICES, read_counts
@@ -71,3 +72,30 @@ def test_indices_are_counted_in_pieces_whatever_their_type(tmp_path, suffix, mon
     counts = read_counts(file, "t")
     assert sum(lookups for _, lookups in counts.bins) == 1234
     assert counts.highest == indices.max()
+
+
+def test_collectives_of_replicas_in_step_count_once():
+    """Their groups run as one activity; else seconds of a pipeline's run would be a hundred times too long."""
+    size = check(load_scenario("llama3_70b_3d_256")).size
+    assert size.seconds < 60.0
+
+
+@pytest.mark.parametrize("name", ["synthetic_tiny", "mlperf_dlrm_v1", "tf_resnet50", "llama3_8b_fsdp_128"])
+def test_the_memory_of_a_run_is_within_a_factor_of_two(name, tmp_path):
+    """Peak of a process of its own; seconds are compared by ``python -m benchmarks estimates``."""
+    size = check(load_scenario(name)).size
+    cost = cost_of(["run", name, "--no-levers", "--out", str(tmp_path / "run")])
+    assert 0.5 <= size.memory_bytes / cost.peak_rss_bytes <= 2.0
+
+
+def test_seconds_grow_with_all_that_a_run_does():
+    """More ranks, more iterations and groups of ranks that exchange apart take longer, and so does placing."""
+    scenario = load_scenario("zionex_a_128")
+    graph = check(scenario).prepared.graph
+    jitter = load_scenario("zionex_a_128", ["variation.compute_jitter=0.05"])
+    larger = load_scenario("zionex_a_128", ["nodes=32", "workload.global_batch_size=131072"])
+    base = run_size(scenario, graph, inputs_vary=False).seconds
+    assert run_size(scenario, graph, inputs_vary=False, placing_s=1.0).seconds == pytest.approx(base + PLACINGS)
+    assert run_size(jitter, graph, inputs_vary=False).seconds > base
+    assert run_size(scenario, graph, inputs_vary=True).seconds > base
+    assert run_size(larger, check(larger).prepared.graph, inputs_vary=False).seconds > base

@@ -17,7 +17,7 @@ from scenarios.dlrm.typed import DlrmResolved
 from simulator.analysis import Bound
 from simulator.lowering import Machine
 from workloads.dlrm.family import DlrmWorkload
-from workloads.dlrm.iteration.volumes import volumes
+from workloads.dlrm.iteration.volumes import volumes_of
 from workloads.dlrm.model.settings import DlrmSettings
 from workloads.dlrm.rows.cache import hit_rates
 from workloads.dlrm.sharding.plan import Plan
@@ -43,7 +43,7 @@ class PlacedDlrm:
     def summary_sections(self) -> dict[str, Any]:
         """Sharding, caches, pipeline and volumes of communication."""
         workload = self.workload
-        sizes = volumes(workload.model, workload.plan, workload.settings)
+        sizes = volumes_of(workload.job)
         return {**self.estimate_sections(), "pipeline": pipeline_of(workload.settings), **sizes._asdict()}
 
     def warnings(self) -> list[str]:

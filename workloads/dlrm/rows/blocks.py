@@ -61,8 +61,7 @@ class _Blocks:
         """Shares of lookups and of distinct rows of each block ``[2, B]``."""
         law = self.law.popularity(self.rows, self.lookups, self.samples, self.salt)
         edges = np.concatenate([[0], np.cumsum(row_blocks(np.array([self.rows]), self.blocks)[0])])
-        touched = law.block_distinct(edges, self.lookups)
-        return np.stack([law.block_shares(edges), touched / touched.sum()])
+        return law.block_parts(edges, self.lookups)
 
 
 @dataclass(slots=True)

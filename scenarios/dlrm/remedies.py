@@ -18,8 +18,9 @@ from typing import Protocol
 from inputs.errors import InputError
 from inputs.quantities import MAX_RANKS
 from scenarios.capacity import MemoryReport
+from scenarios.changes import in_place_of
 from scenarios.dlrm.typed import DlrmResolved, dlrm_of
-from scenarios.resolve import changed
+from scenarios.resolve import asked_again
 from workloads.dlrm.sharding import PLANNERS
 
 SPREADING = ("greedy", "column_wise", "grid_shard", "row_wise")
@@ -263,8 +264,9 @@ class Remedies:
         return self._tried(settings, hasty=ranks > ALL_PLANNERS_RANKS or ranks * self.tables > SMALL_PLANNING)
 
     def _tried(self, settings: tuple[str, ...], *, hasty: bool = False) -> tuple[tuple[str, ...], Found] | None:
+        settings = in_place_of(self.resolved.document, settings)
         try:
-            found = self.attempt(dlrm_of(changed(self.resolved, settings), "sharding"), hasty=hasty)
+            found = self.attempt(dlrm_of(asked_again(self.resolved, settings), "sharding"), hasty=hasty)
         except InputError:  # a setting that this scenario cannot have
             return None
         return None if found is None else (settings, found)

@@ -161,11 +161,11 @@ class Popularity:
         Args:
             edges: first row of each block and the end of the last ``[B + 1]``, ascending, from 0 to R.
         """
-        return self._over_blocks(self.share[None], edges)[0]
+        return np.asarray(self._over_blocks(self.share[None], edges)[0])
 
     def block_distinct(self, edges: IntArray, lookups: float) -> FloatArray:
         """Distinct rows that ``lookups`` lookups into the table touch in each block ``[B]``; edges as above."""
-        return self._over_blocks(self._touched_by(lookups)[None], edges)[0]
+        return np.asarray(self._over_blocks(self._touched_by(lookups)[None], edges)[0])
 
     def block_parts(self, edges: IntArray, lookups: float) -> FloatArray:
         """`block_shares`, and the share of each block in the rows of `block_distinct` ``[2, B]``."""

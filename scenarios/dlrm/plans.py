@@ -16,7 +16,7 @@ from scenarios.dlrm.remedies import OF_TABLES, SEARCH, SPREADING, Found
 from scenarios.dlrm.resolving import PLAN
 from scenarios.dlrm.settings import settings_of
 from scenarios.dlrm.typed import DlrmResolved, dlrm_of
-from scenarios.engine_run import iteration_s
+from scenarios.engine_run import iteration_alone_s, iteration_s
 from scenarios.located import located
 from scenarios.machine import machine_of
 from scenarios.resolved import ResolvedScenario
@@ -75,6 +75,7 @@ class PlanningJob:
             optimizer=settings.optimizer.tables,
             dense_optimizer=settings.optimizer.dense,
             simulate_s=self.simulate_s,
+            alone_s=self.alone_s,
             excess_bytes=lambda plan: self.report(plan).worst_excess_bytes,
             choice=kernel_choice(sharding, self.tables, capacity),
             locks_cache=settings.locks_cache,
@@ -113,6 +114,12 @@ class PlanningJob:
         if not self.report(plan).fits:
             return inf
         return iteration_s(self.resolved, self.workload(plan), self.machine, at_most_s)
+
+    def alone_s(self, plan: Plan) -> float:
+        """`scenarios.engine_run.iteration_alone_s` under a plan; infinite when the plan does not fit."""
+        if not self.report(plan).fits:
+            return inf
+        return iteration_alone_s(self.resolved, self.workload(plan), self.machine)
 
     def make(self, planner: str, *, advise: bool = False) -> Plan:
         """The plan of a planner, within the memory of every rank.

@@ -233,6 +233,6 @@ def mixed(tables: Tables, context: PlanningContext) -> Plan:
 PLANNERS.add(
     "greedy",
     greedy,
-    "by cost: copies of tiny tables, column shards of costly ones, row blocks of huge ones, the rest whole; or over nodes",
+    "by cost: copies of tiny tables, column shards of costly ones, row blocks of huge ones, others whole or over nodes",
 )
 PLANNERS.add("mixed", mixed, "as greedy, with tables over nodes only where they are huge (ZionEX)")

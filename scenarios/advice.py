@@ -8,7 +8,7 @@ from typing import Any
 from inputs.errors import InfeasibleError
 from scenarios.levers import Levers
 from scenarios.progress import Progress, Silent
-from scenarios.resolve import changed
+from scenarios.resolve import asked_again
 from scenarios.resolved import ResolvedScenario
 from scenarios.runner import simulate, simulation_of
 from scenarios.summary_keys import job_of
@@ -79,7 +79,7 @@ def advise(resolved: ResolvedScenario, progress: Progress) -> Advice:
     tried, unit = [], ""
     for number, settings in enumerate(remedies, start=1):
         progress.stage("simulating remedies", number, len(remedies))
-        done = simulation_of(changed(resolved, settings), Silent())
+        done = simulation_of(asked_again(resolved, settings), Silent())
         headline, time = done.prepared.workload.headline, done.analysis.iteration
         unit = headline.unit
         rate = time.throughput_per_s(headline.per_iteration) / done.resolved.world_size

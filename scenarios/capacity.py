@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,6 +54,21 @@ class MemoryReport:
     def worst_excess_bytes(self) -> float:
         """The largest excess over tiers; negative or zero when everything fits."""
         return max(self.excess_bytes(tier) for tier in TIERS)
+
+    def largest_factor(self, items: Collection[str]) -> float:
+        """Largest factor on some items with which every rank fits; negative where the other items alone are too much.
+
+        Args:
+            items: names of items, each of which counts in every tier that has it.
+        """
+        found = np.inf
+        for tier in TIERS:
+            none = np.zeros(self.use.ranks)
+            held = sum((size for name, size in self.items(tier).items() if name in items), none)
+            left = self.capacity_bytes[tier] - (self.use.total(tier) - held)
+            factor = np.divide(left, held, out=np.copysign(np.inf, left), where=held > 0.0)
+            found = min(found, float(factor.min()))
+        return found
 
     @property
     def most_bytes(self) -> float:

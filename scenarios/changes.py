@@ -8,7 +8,7 @@ from typing import Any
 
 from hardware_specs import read_cluster
 from inputs.errors import InputError
-from inputs.keys import KeyPath, key_text, value_at
+from inputs.keys import KeyPath, key_text, parse_key, value_at
 from inputs.yaml_lines import Document
 from scenarios.family import default_of, family_of_document
 from scenarios.shared_keys import CLUSTER, FRAMEWORK, MODEL, plain
@@ -29,6 +29,15 @@ def with_settings(document: Document, settings: Sequence[str]) -> Document:
         key, value = key_and_value(setting)
         document = _with_part_in_place(document, key).set(key, value)
     return _one_of_each(document)
+
+
+def in_place_of(document: Document, settings: Sequence[str]) -> tuple[str, ...]:
+    """Settings for the end of a command line: null for keys, set on it before, that cannot stand beside them."""
+    named = {parse_key(key_and_value(setting)[0]) for setting in settings}
+    pairs = [both for pair in (SIZE, *family_of_document(document).exclusive) for both in (pair, pair[::-1])]
+    set_before = {path for path in document.overrides if value_at(document.data, path) is not None}
+    dropped = [other for mine, other in pairs if mine in named and other in set_before - named]
+    return (*settings, *(f"{key_text(path)}=null" for path in dropped))
 
 
 def key_and_value(setting: str) -> tuple[str, str]:

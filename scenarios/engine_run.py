@@ -10,6 +10,7 @@ from math import inf
 from scenarios.bursts import longest_period_s, steady_rule
 from scenarios.resolved import ResolvedScenario
 from scenarios.schedules import transformed
+from simulator.alone import alone_s
 from simulator.analysis import iteration_time
 from simulator.counted_run import counted_run
 from simulator.engine import RunOptions
@@ -51,6 +52,16 @@ def iteration_s(resolved: ResolvedScenario, workload: Workload, machine: Machine
     rule = GiveUp.of(options, program, machine, at_most_s)
     ends_ps = counted_run(program, replace(options, stop=rule)).iteration_end_ps.tolist()
     return inf if rule.slow(ends_ps) else iteration_time(ends_ps, steady_rule(resolved, machine, graph)).seconds
+
+
+def iteration_alone_s(resolved: ResolvedScenario, workload: Workload, machine: Machine) -> float:
+    """Estimate of `iteration_s` that costs as much for any placement, see `simulator.alone`.
+
+    Raises:
+        InputError: the models refuse the scenario.
+    """
+    graph, _ = transformed(resolved, workload.graph(), machine)
+    return alone_s(lower(graph, machine).program)
 
 
 GIVE_UP_ITERATIONS, GIVE_UP_SHARE = 2, 0.01

@@ -13,7 +13,7 @@ import numpy as np
 
 from inputs.errors import InputError
 from simulator.categories import Category
-from simulator.lowered import PS_PER_S, ConstantDurations, LoweredGroup, LoweredProgram
+from simulator.lowered import PS_PER_S, LoweredGroup, LoweredProgram, longest_ps
 from simulator.operators import Amount, FloatArray
 from simulator.program import Program
 
@@ -79,8 +79,7 @@ def _task_times(group: LoweredGroup, totals: FloatArray) -> Iterable[tuple[str, 
     Args:
         totals: time of each activity alone, ps.
     """
-    durations = group.durations.values if isinstance(group.durations, ConstantDurations) else group.durations.at(0)
-    times = np.asarray(durations, dtype=np.float64).max(axis=1, initial=0.0)
+    times = longest_ps(group.durations).astype(np.float64)
     if group.activity_tasks.size:
         takes = np.append(totals, 0.0)[group.instances]  # -1: the rank takes no part
         times[group.activity_tasks] = np.maximum(times[group.activity_tasks], takes.max(axis=1, initial=0.0))

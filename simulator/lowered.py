@@ -77,6 +77,12 @@ class ConstantDurations:
         return self.classes.on_ranks(self.values)
 
 
+def longest_ps(durations: Durations) -> IntArray:
+    """Duration of each task in iteration 0 on the rank where it is longest ``[T]``."""
+    values = durations.values if isinstance(durations, ConstantDurations) else durations.at(0)
+    return np.asarray(values.max(axis=1, initial=0))
+
+
 @dataclass(frozen=True, slots=True)
 class DrawnDurations:
     """Durations given for each iteration, ``[K, T, P]``."""

@@ -18,7 +18,7 @@ from simulator.analysis import Bound
 from simulator.equality import same
 from simulator.lowering import Machine
 from workloads.dlrm.family import DlrmWorkload
-from workloads.dlrm.iteration.volumes import volumes
+from workloads.dlrm.iteration.volumes import volumes_of
 from workloads.dlrm.model.settings import DlrmSettings
 from workloads.dlrm.rows.cache import hit_rates
 from workloads.dlrm.sharding.plan import Plan
@@ -51,7 +51,7 @@ class PlacedDlrm:
     def summary_sections(self) -> dict[str, Any]:
         """Sharding, caches, pipeline and volumes of communication."""
         workload = self.workload
-        sizes = volumes(workload.model, workload.plan, workload.settings)
+        sizes = volumes_of(workload.job)
         return {**self.estimate_sections(), "pipeline": pipeline_of(workload.settings), **sizes._asdict()}
 
     def warnings(self) -> list[str]:
@@ -86,8 +86,8 @@ class PlacedDlrm:
     def _asked(self, resolved: DlrmResolved) -> tuple[object, ...]:
         """Parts of a scenario that the plan depends on, beside the machine and the settings of generators."""
         scenario, workload = resolved.scenario, resolved.scenario.workload
-        run = (scenario.variation, scenario.run, scenario.transform) if self.simulated else ()
-        return (resolved.model, resolved.cluster, workload.sharding, workload.rows_scaling, *run)
+        run = (scenario.variation, scenario.run) if self.simulated else ()
+        return (resolved.model, resolved.cluster, workload.sharding, workload.rows_scaling, scenario.transform, *run)
 
 
 def place(resolved: DlrmResolved, machine: Machine) -> PlacedDlrm:

@@ -20,7 +20,6 @@ from scenarios.resolved import ResolvedScenario
 from scenarios.summary_keys import job_of
 from simulator.operators import FloatArray
 from simulator.program import IntArray
-from workloads.dlrm.iteration.job import make_job
 from workloads.dlrm.sharding import (
     PHASES,
     PLANNERS,
@@ -265,7 +264,7 @@ def _costs_of(job: PlanningJob, plan: Plan) -> EngineCosts:
 def statistics_of(job: PlanningJob, plan: Plan) -> RankStatistics:
     """A plan rank by rank; amounts are those that the task graph is made of."""
     use, count = job.report(plan).use, plan.world_size
-    sharded = [group for group in make_job(job.resolved.model, plan, job.settings).groups if group.forward]
+    sharded = [group for group in job.workload(plan).job.groups if group.forward]
     received = sum((np.asarray(group.lookup.index_bytes) for group in sharded), np.zeros(count))
     sent = sum((np.asarray(call.bytes) for group in sharded for call in group.forward), np.zeros(count))
     shards, kinds = plan.shards(), np.array(plan.sharding_types)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from math import inf
@@ -11,11 +12,11 @@ from scenarios.capacity import MemoryReport, capacities_bytes
 from scenarios.dlrm.kernels import kernel_choice
 from scenarios.dlrm.rates import machine_times
 from scenarios.dlrm.refusal import infeasible
-from scenarios.dlrm.remedies import SEARCH, SPREADING, Found
+from scenarios.dlrm.remedies import OF_TABLES, SEARCH, SPREADING, Found
 from scenarios.dlrm.resolving import PLAN
 from scenarios.dlrm.settings import settings_of
 from scenarios.dlrm.typed import DlrmResolved, dlrm_of
-from scenarios.engine_run import iteration_s
+from scenarios.engine_run import iteration_alone_s, iteration_s
 from scenarios.located import located
 from scenarios.machine import machine_of
 from scenarios.resolved import ResolvedScenario
@@ -60,6 +61,7 @@ class PlanningJob:
     tables: Tables = field(init=False)
     context: PlanningContext = field(init=False)
     simulated: bool = field(default=False, init=False)
+    _latest: DlrmWorkload | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
         resolved, settings = self.resolved, self.settings
@@ -75,6 +77,7 @@ class PlanningJob:
             optimizer=settings.optimizer.tables,
             dense_optimizer=settings.optimizer.dense,
             simulate_s=self.simulate_s,
+            alone_s=self.alone_s,
             excess_bytes=lambda plan: self.report(plan).worst_excess_bytes,
             choice=kernel_choice(sharding, self.tables, capacity),
             locks_cache=settings.locks_cache,
@@ -94,8 +97,10 @@ class PlanningJob:
             return cls(found, settings_of(found), machine_of(found))
 
     def workload(self, plan: Plan) -> DlrmWorkload:
-        """The job under a plan."""
-        return DlrmWorkload(self.resolved.model, plan, self.settings)
+        """The job under a plan, the same object as long as the plan is the same one."""
+        if self._latest is None or self._latest.plan is not plan:
+            self._latest = DlrmWorkload(self.resolved.model, plan, self.settings)
+        return self._latest
 
     def report(self, plan: Plan) -> MemoryReport:
         """Memory use of each rank under a plan against its capacity."""
@@ -112,6 +117,12 @@ class PlanningJob:
         if not self.report(plan).fits:
             return inf
         return iteration_s(self.resolved, self.workload(plan), self.machine, at_most_s)
+
+    def alone_s(self, plan: Plan) -> float:
+        """`scenarios.engine_run.iteration_alone_s` under a plan; infinite when the plan does not fit."""
+        if not self.report(plan).fits:
+            return inf
+        return iteration_alone_s(self.resolved, self.workload(plan), self.machine)
 
     def make(self, planner: str, *, advise: bool = False) -> Plan:
         """The plan of a planner, within the memory of every rank.
@@ -130,13 +141,27 @@ class PlanningJob:
             raise self.infeasible(too_much(self.tables, self.context), advise=advise)
         fitted = self.resolved.scenario.workload.rows_scaling == "fit"
         make: Planner = partial(fit_rows if fitted else make_sharding_plan, planner)
-        last = _Last()
-        context = replace(self.context, excess_bytes=lambda plan: last.keep(self.report(plan)))
         try:
-            return make_fitting(make, self.tables, context)
+            return self._fitting(make, self.context)
+        except NothingFitsError as error:
+            if not self.context.hasty:  # a hasty plan is the last resort: what fits in a remedy fits in a run
+                with suppress(NothingFitsError):
+                    return self._fitting(make, replace(self.context, steps=0, hasty=True))
+            raise self.infeasible(str(error), error.report, advise=advise) from None
+
+    def _fitting(self, make: Planner, context: PlanningContext) -> Plan:
+        """The first plan that fits.
+
+        Raises:
+            NothingFitsError: none does.
+        """
+        last = _Last(hasty=context.hasty)
+        try:
+            return make_fitting(
+                make, self.tables, replace(context, excess_bytes=lambda plan: last.keep(self.report(plan)))
+            )
         except InfeasibleError as error:
-            why = OVER_CAPACITY if last.report else str(error)
-            raise self.infeasible(why, last.report, advise=advise) from None
+            raise NothingFitsError(OVER_CAPACITY if last.report else str(error), last.report) from None
 
     def infeasible(self, why: str, report: MemoryReport | None = None, *, advise: bool) -> InfeasibleError:
         """The error for a job that does not fit."""
@@ -168,15 +193,27 @@ def _attempt(resolved: DlrmResolved, *, hasty: bool) -> Found | None:
     return None
 
 
+class NothingFitsError(InfeasibleError):
+    """No plan fits; ``report``: memory of the last one that was looked at, None where none could be made."""
+
+    def __init__(self, message: str, report: MemoryReport | None) -> None:
+        """Store both."""
+        super().__init__(message)
+        self.report = report
+
+
 @dataclass(slots=True)
 class _Last:
     """Remembers the memory of the last plan that was looked at."""
 
+    hasty: bool
     report: MemoryReport | None = None
 
     def keep(self, report: MemoryReport) -> float:
-        """Its excess, bytes."""
+        """Its excess, bytes; infinite where a hasty planner need not try again with less room for tables."""
         self.report = report
+        if self.hasty and report.largest_factor(OF_TABLES) < 0.0:
+            return inf
         return report.worst_excess_bytes
 
 

@@ -32,7 +32,7 @@ def infeasible(
         attempt: plans a changed scenario; None: nothing is tried.
     """
     tiers = report.in_words() if report else _tiers(resolved, tables, context)
-    advice = [] if attempt is None else _advice(resolved, tables, context, attempt)
+    advice = [] if attempt is None else _advice(resolved, tables, context, report, attempt)
     words = (f"  would fit: {remedy.in_words()}" for remedy in advice)
     lines = [f"{resolved.name} does not fit: {why}", tiers, *words]
     return InfeasibleError("\n".join(lines), remedies=[remedy.settings for remedy in advice])
@@ -49,10 +49,12 @@ def _tiers(resolved: DlrmResolved, tables: Tables, context: PlanningContext) -> 
     return "\n".join(lines)
 
 
-def _advice(resolved: DlrmResolved, tables: Tables, context: PlanningContext, attempt: Attempt) -> list[Remedy]:
+def _advice(
+    resolved: DlrmResolved, tables: Tables, context: PlanningContext, report: MemoryReport | None, attempt: Attempt
+) -> list[Remedy]:
     """Remedies that were tried."""
     if context.memory_bytes <= 0:
         return Remedies(resolved, attempt, resolved.world_size, len(tables)).smaller_batch()
     spread = context.choice is None  # else tables may leave device memory
     least = math.ceil(context.least_bytes(tables) / context.memory_bytes) if spread else 1
-    return Remedies(resolved, attempt, least, len(tables)).all()
+    return Remedies(resolved, attempt, least, len(tables)).all(report)

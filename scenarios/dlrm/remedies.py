@@ -1,8 +1,10 @@
 """Remedies for a job that does not fit: settings that were tried, with the memory that ranks then need.
 
-The search tries, on the same ranks, every planner, narrower tables, tables outside device memory, and the fewest of
-these together; then more GPUs of the same node, else more nodes, with the same samples per rank; then fewer rows. If
-memory other than tables already fills a rank, only fewer samples are tried.
+What is too much decides on what is tried. Where ranks would fit with fewer bytes of tables, these are, on the same
+ranks, every planner, narrower tables, tables outside device memory, and the fewest of these together, else fewer
+samples; then more GPUs of the same node, else more nodes, with the same samples per rank; then fewer rows. Where a rank
+is too full without its tables, these are every planner, which places inputs and buffers elsewhere, and fewer samples:
+with the same samples per rank more nodes have as much of everything else, and the inputs of a whole table grow.
 """
 
 from __future__ import annotations
@@ -16,8 +18,9 @@ from typing import Protocol
 from inputs.errors import InputError
 from inputs.quantities import MAX_RANKS
 from scenarios.capacity import MemoryReport
+from scenarios.changes import in_place_of
 from scenarios.dlrm.typed import DlrmResolved, dlrm_of
-from scenarios.resolve import changed
+from scenarios.resolve import asked_again
 from workloads.dlrm.sharding import PLANNERS
 
 SPREADING = ("greedy", "column_wise", "grid_shard", "row_wise")
@@ -39,6 +42,11 @@ SMALL_PLANNING = 20_000
 """Ranks times tables up to which remedies are planned in full; above, first plans without improvement are enough."""
 
 FIRST_PLAN = "in a first plan"
+
+OF_TABLES = ("weights", "optimizer state", "gradients", "caches")
+"""Items that smaller tables, or fewer of them on a rank, lessen."""
+OF_SAMPLES = ("activations", "communication buffers", "inputs in flight")
+"""Items that fewer samples lessen, about in proportion."""
 
 HALVINGS = 10
 """Largest number of times that the samples of a rank are halved."""
@@ -106,22 +114,45 @@ class Remedies:
     least_ranks: int
     tables: int
 
-    def smaller_batch(self) -> list[Remedy]:
-        """The largest of half, a quarter... of the samples with which the job fits."""
-        local, ranks = self.resolved.local_batch_size, self.resolved.world_size
-        for times in range(1, HALVINGS + 1):
-            if not local >> times:
-                break
-            found = self._tried((f"workload.global_batch_size={(local >> times) * ranks}",))
-            if found:
-                return [_remedy(found, f"{local >> times} samples each")]
-        return []
+    def all(self, report: MemoryReport | None) -> list[Remedy]:
+        """Remedies that tried settings led to, see the module.
 
-    def all(self) -> list[Remedy]:
-        """Remedies on the same ranks, on more of them, and with fewer rows."""
-        here = self._same_ranks()
+        Args:
+            report: memory under the scenario's plan; None: there is no plan, because tables find no room.
+        """
+        if report is not None and report.largest_factor(OF_TABLES) < 0.0:
+            return [*self._planners(), *self.smaller_batch(report)]
+        here = self._same_ranks() or self.smaller_batch(report)
         planner_helps = any(len(r.settings) == 1 and _key(r.settings[0]) == PLANNER for r in here)
         return [*here, *self._more_ranks(other_planners=not planner_helps), *self._fewer_rows()]
+
+    def smaller_batch(self, report: MemoryReport | None = None) -> list[Remedy]:
+        """The largest of half, a quarter... of the samples with which the job fits.
+
+        Args:
+            report: memory under the scenario's plan, which says where to start; None: with half of the samples.
+        """
+        factor = 0.5 if report is None else report.largest_factor(OF_SAMPLES)
+        if factor <= 0.0:
+            return []
+        first = max(1, math.ceil(-math.log2(factor)))
+        found = self._with_samples(first)
+        if found is None:
+            rest = (self._with_samples(times) for times in range(first + 1, HALVINGS + 1))
+            found = next((remedy for remedy in rest if remedy), None)
+        else:
+            for times in range(first - 1, 0, -1):
+                more = self._with_samples(times)
+                if more is None:
+                    break
+                found = more
+        return [] if found is None else [found]
+
+    def _with_samples(self, times: int) -> Remedy | None:
+        """The job with its samples halved so many times."""
+        local = self.resolved.local_batch_size >> times
+        found = self._sure((f"workload.global_batch_size={local * self.resolved.world_size}",)) if local else None
+        return found and _remedy(found, f"{local} samples each")
 
     def _same_ranks(self) -> list[Remedy]:
         """Single settings with which the job fits; otherwise the fewest settings together."""
@@ -233,8 +264,9 @@ class Remedies:
         return self._tried(settings, hasty=ranks > ALL_PLANNERS_RANKS or ranks * self.tables > SMALL_PLANNING)
 
     def _tried(self, settings: tuple[str, ...], *, hasty: bool = False) -> tuple[tuple[str, ...], Found] | None:
+        settings = in_place_of(self.resolved.document, settings)
         try:
-            found = self.attempt(dlrm_of(changed(self.resolved, settings), "sharding"), hasty=hasty)
+            found = self.attempt(dlrm_of(asked_again(self.resolved, settings), "sharding"), hasty=hasty)
         except InputError:  # a setting that this scenario cannot have
             return None
         return None if found is None else (settings, found)

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 from inputs.errors import InfeasibleError, InputError
 from scenarios.capacity import MemoryReport
+from scenarios.changes import in_place_of
 from scenarios.fitting import FittingSettings, refusal_with
 from scenarios.transformer.divisions import more_recomputation
 from scenarios.transformer.filling import settings_of_resolved
@@ -81,7 +82,7 @@ def _more_nodes(resolved: TransformerResolved) -> list[FittingSettings]:
     while factor <= LARGEST and factor * resolved.world_size <= MOST_RANKS:
         ranks = factor * resolved.world_size
         size = f"nodes={ranks // gpus}" if ranks % gpus == 0 else f"world_size={ranks}"
-        settings = (size, f"workload.global_batch_size={resolved.batch_on(ranks)}")
+        settings = in_place_of(resolved.document, (size, f"workload.global_batch_size={resolved.batch_on(ranks)}"))
         note = f"{ranks:,} GPUs"
         if ranks > gpus * there:
             note += f", more than the {there} nodes of {resolved.cluster.name}"
@@ -89,7 +90,7 @@ def _more_nodes(resolved: TransformerResolved) -> list[FittingSettings]:
         if with_own:
             return [with_own]
         try:
-            found = _divided_otherwise(with_changes(resolved, settings), settings, note)
+            found = _divided_otherwise(with_changes(resolved, settings, fresh=True), settings, note)
         except InputError:  # the sizes do not go with so many ranks
             found = []
         if found:
@@ -101,7 +102,7 @@ def _more_nodes(resolved: TransformerResolved) -> list[FittingSettings]:
 def _tried(resolved: TransformerResolved, settings: tuple[str, ...], note: str = "") -> FittingSettings | None:
     """The job with settings; None if it does not fit or cannot have them."""
     try:
-        there = with_changes(resolved, settings)
+        there = with_changes(resolved, settings, fresh=True)
     except InputError:
         return None
     memory = memory_of(there, settings_of_resolved(there))

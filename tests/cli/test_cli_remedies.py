@@ -137,6 +137,60 @@ def test_where_samples_fill_a_rank_fewer_of_them_fit(tmp_path: Path, capsys: pyt
     assert "samples each" in notes[0]
 
 
+A = "zionex_a_128"
+REFUSED: tuple[tuple[str, tuple[str, ...]], ...] = (
+    (A, ("nodes=4",)),
+    (A, ("world_size=32", "workload.global_batch_size=65536")),
+    (A, ("workload.global_batch_size=8388608",)),
+    ("mlperf_dlrm_dcnv2", ("world_size=1", "workload.global_batch_size=2048")),
+    ("tf_resnet50", ("workload.global_batch_size=8192",)),
+    ("tf_nasnet_large", ("workload.images_per_rank=512",)),
+    ("karma_resnet50", ("workload.out_of_core=null",)),
+    ("llama3_8b_fsdp_128", ("workload.recompute=none",)),
+    ("slapo_bert_8", ("workload.sequences=4096", "workload.micro_batch_size=512")),
+)
+"""Jobs of all kinds that do not fit: tables, activations, samples, weights; sizes that stand on the command line."""
+
+
+@pytest.mark.parametrize(("name", "settings"), REFUSED)
+def test_remedies_fit_behind_the_command_that_was_refused(
+    capsys: pytest.CaptureFixture[str], name: str, settings: tuple[str, ...]
+) -> None:
+    """Printed options, appended to the command line as they are, make the job fit."""
+    command = [name, *(part for setting in settings for part in ("--set", setting))]
+    _, options, _ = refused(capsys, *command)
+    assert options
+    for chosen in options:
+        assert main(["run", *command, "--check", *chosen]) == 0, (chosen, capsys.readouterr().err)
+        capsys.readouterr()
+
+
+def test_what_is_too_much_decides_on_what_is_tried(capsys: pytest.CaptureFixture[str]) -> None:
+    """Buffers and inputs of whole tables fill a rank: another placement or fewer samples fit, rows do not matter."""
+    sets = ["--set", "nodes=512", "--set", "workload.global_batch_size=67108864"]
+    first, options, _ = refused(capsys, "zionex_f_128", *sets)
+    assert "a rank holds more than it may" in first
+    keys = {part.partition("=")[0] for chosen in options for part in chosen if part != "--set"}
+    assert keys
+    assert keys <= {"workload.sharding.planner", "workload.global_batch_size"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("nodes", "batch", "limit_s"), [(512, 33_554_432, 7.5), (512, 16_777_217, 7.5), (8192, 33_554_432, 60.0)]
+)
+def test_samples_that_do_not_fit_take_seconds(
+    capsys: pytest.CaptureFixture[str], nodes: int, batch: int, limit_s: float
+) -> None:
+    """Inputs in flight fill ranks of 4,096 and 65,536: more nodes and fewer rows, which cannot help, are not tried."""
+    from time import process_time
+
+    before = process_time()
+    sets = ["--set", f"nodes={nodes}", "--set", f"workload.global_batch_size={batch}"]
+    refused(capsys, A, *sets)
+    assert process_time() - before < limit_s
+
+
 @pytest.mark.slow
 def test_four_thousand_ranks_take_seconds(capsys: pytest.CaptureFixture[str]) -> None:
     """Copies of 793 billion parameters on 4,096 GPUs: remedies are found within 20 s of CPU time."""

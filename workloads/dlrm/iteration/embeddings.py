@@ -20,8 +20,9 @@ from workloads.dlrm.iteration.groups import EmbeddingGroup, Exchange
 from workloads.dlrm.iteration.hybrid import FrequentRows, check_hybrid, frequent_rows
 from workloads.dlrm.model.batch_contents import batch_lookups
 from workloads.dlrm.model.settings import DlrmSettings
+from workloads.dlrm.rows.blocks import block_shares
 from workloads.dlrm.rows.kernels import KernelShards, Summed, amount, kernels
-from workloads.dlrm.rows.traffic import block_shares, table_traffic
+from workloads.dlrm.rows.traffic import table_traffic
 from workloads.dlrm.sharding.plan import Plan
 from workloads.graph.levels import CROSS_NODE, NODE, WORLD
 
@@ -129,7 +130,7 @@ def _row_group(plan: Plan, settings: DlrmSettings) -> EmbeddingGroup:
     tables, ranks, batch, table = plan.tables, plan.world_size, settings.global_batch_size, plan.row_wise
     rows = plan.block_rows()
     share = rows / tables.rows[table][:, None]
-    of_lookups, of_distinct = block_shares(tables, settings, table, rows)
+    of_lookups, of_distinct = block_shares(tables, settings, table, ranks)
     shards = KernelShards(
         table,
         tables.dim[table],
@@ -169,7 +170,7 @@ def _node_group(plan: Plan, settings: DlrmSettings) -> EmbeddingGroup:
     nodes, tables, batch, local_ranks = plan.nodes, plan.tables, settings.global_batch_size, plan.local_world_size
     rows = plan.node_block_rows()
     share = rows / tables.rows[nodes.table][:, None]
-    of_lookups, of_distinct = block_shares(tables, settings, nodes.table, rows)
+    of_lookups, of_distinct = block_shares(tables, settings, nodes.table, local_ranks)
     by_node = _summed(nodes.node, plan.node_count)
 
     def on_ranks(values: FloatArray) -> FloatArray:

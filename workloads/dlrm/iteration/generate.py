@@ -27,7 +27,13 @@ def generate(model: DlrmModel, plan: Plan, settings: DlrmSettings) -> TaskGraph:
     Raises:
         InputError: the model contradicts itself.
     """
-    job, schedule = make_job(model, plan, settings), SCHEDULES[settings.pipeline]
+    return graph_of(make_job(model, plan, settings))
+
+
+def graph_of(job: Job) -> TaskGraph:
+    """The task graph of one iteration of a job on all ranks."""
+    plan, settings = job.plan, job.settings
+    schedule = SCHEDULES[settings.pipeline]
     own, sums = settings.framework.input_process_group.value == "own", settings.framework.sums_apart
     streams = streams_of(
         schedule,

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from simulator.precisions import WIRE_BYTES
-from workloads.dlrm.iteration.job import make_job
+from workloads.dlrm.iteration.job import Job, make_job
 from workloads.dlrm.model.model import DlrmModel
 from workloads.dlrm.model.settings import DlrmSettings
 from workloads.dlrm.sharding.plan import Plan
@@ -37,7 +37,12 @@ def volumes(model: DlrmModel, plan: Plan, settings: DlrmSettings) -> Volumes:
     Raises:
         InputError: the model contradicts itself.
     """
-    job = make_job(model, plan, settings)
+    return volumes_of(make_job(model, plan, settings))
+
+
+def volumes_of(job: Job) -> Volumes:
+    """The volumes of a job."""
+    settings = job.settings
     wire, parts = WIRE_BYTES[settings.precision.all_reduce], job.parts.values()
     summed = sum(bucket.parameters for bucket in job.buckets) * wire
     summed += sum(part.layer.parameters * wire / part.shard.size for part in parts if part.sums_divided)

@@ -173,6 +173,7 @@ def _law(text: str) -> Law:
 UNIFORM_LAW = make_law(UNIFORM)
 
 
+@lru_cache(maxsize=16384)
 def salt_of(name: str) -> int:
     """Salt of the hash of a table, from its name: popular rows of different tables stand at different places."""
     return int.from_bytes(hashlib.blake2b(name.encode(), digest_size=7).digest(), "little")

@@ -161,11 +161,20 @@ class Popularity:
         Args:
             edges: first row of each block and the end of the last ``[B + 1]``, ascending, from 0 to R.
         """
-        return self._over_blocks(self.share, edges)
+        return np.asarray(self._over_blocks(self.share[None], edges)[0])
 
     def block_distinct(self, edges: IntArray, lookups: float) -> FloatArray:
         """Distinct rows that ``lookups`` lookups into the table touch in each block ``[B]``; edges as above."""
-        return self._over_blocks(-np.expm1(lookups * np.log1p(-self.p)) * self.count, edges)
+        return np.asarray(self._over_blocks(self._touched_by(lookups)[None], edges)[0])
+
+    def block_parts(self, edges: IntArray, lookups: float) -> FloatArray:
+        """`block_shares`, and the share of each block in the rows of `block_distinct` ``[2, B]``."""
+        shares, touched = self._over_blocks(np.stack([self.share, self._touched_by(lookups)]), edges)
+        return np.stack([shares, touched / touched.sum()])
+
+    def _touched_by(self, lookups: float) -> FloatArray:
+        """Distinct rows of each bin that ``lookups`` lookups touch ``[K]``."""
+        return np.asarray(-np.expm1(lookups * np.log1p(-self.p)) * self.count)
 
     def ranks(self, u: FloatArray) -> IntArray:
         """Popularity rank, from 0 on, of each draw ``[n]``: the law's inverse at ``u`` in [0, 1)."""
@@ -185,20 +194,22 @@ class Popularity:
             return np.where(ranks == known, self.place.rows[known], scattered(ranks, round(self.rows), self.salt))
         return ranks if self.order == "popularity" else scattered(ranks, round(self.rows), self.salt)
 
-    def _over_blocks(self, amount: FloatArray, edges: IntArray) -> FloatArray:
-        """Bin amounts ``[K]`` as they fall on blocks ``[B]``: rows with a known place there, all others in between."""
+    def _over_blocks(self, amounts: FloatArray, edges: IntArray) -> FloatArray:
+        """Bin amounts ``[A, K]`` as they fall on blocks ``[A, B]``: rows with a place there, others in between."""
         edges = np.asarray(edges, dtype=np.int64)
         if len(self.count) == 1:
-            return np.asarray(np.diff(edges) * (amount[0] / self.count[0]))
+            return np.asarray(np.diff(edges) * (amounts / self.count[0]))
         if self.place is None and self.order == "popularity":
-            return np.diff(_cumulative(self.count, amount, edges.astype(np.float64)))
+            ends = edges.astype(np.float64)
+            return np.stack([np.diff(_cumulative(self.count, amount, ends)) for amount in amounts])
         place = self.place or _hashed(round(self.rows), self.salt)
-        each = _of_head(self.count, amount, len(place.rows))
+        each = _of_head(self.count, amounts, len(place.rows))
         block = np.searchsorted(edges, place.rows, side="right") - 1
-        known = np.bincount(block, weights=each, minlength=len(edges) - 1)
+        known = np.stack([np.bincount(block, weights=of_row, minlength=len(edges) - 1) for of_row in each])
         ranges = np.linspace(0.0, self.rows, len(place.others) + 1)
         profile = np.interp(edges, ranges, np.concatenate([[0.0], np.cumsum(place.others)]))
-        return np.asarray(known + np.diff(profile) * (amount.sum() - each.sum()))
+        rest = [amount.sum() - of_row.sum() for amount, of_row in zip(amounts, each, strict=True)]
+        return np.asarray(known + np.multiply.outer(rest, np.diff(profile)))
 
 
 def uniform(rows: int) -> Popularity:
@@ -313,7 +324,7 @@ def _cumulative(count: FloatArray, amount: FloatArray, rows: FloatArray) -> Floa
     return np.asarray(np.interp(rows, ends, np.concatenate([[0.0], np.cumsum(amount)])))
 
 
-def _of_head(count: FloatArray, amount: FloatArray, head: int) -> FloatArray:
-    """Amount of each of the ``head`` most popular rows ``[head]``."""
+def _of_head(count: FloatArray, amounts: FloatArray, head: int) -> FloatArray:
+    """Amounts ``[A, K]`` of each of the ``head`` most popular rows ``[A, head]``."""
     bins = np.searchsorted(np.cumsum(count), np.arange(head), side="right")
-    return np.asarray(amount[bins] / count[bins])
+    return np.asarray(amounts[:, bins] / count[bins])

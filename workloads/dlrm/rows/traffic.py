@@ -84,26 +84,6 @@ def popularity_of(tables: Tables, settings: DlrmSettings, table: int) -> Popular
     return law.popularity(int(tables.rows[table]), lookups, settings.global_batch_size, salt_of(tables.names[table]))
 
 
-def block_shares(
-    tables: Tables, settings: DlrmSettings, table: IntArray, blocks: IntArray
-) -> tuple[FloatArray, FloatArray]:
-    """Shares of lookups and of distinct rows of each block of rows ``[S, B]``; each sums to 1 over the blocks.
-
-    Args:
-        table: table of each shard ``[S]``.
-        blocks: rows of its blocks ``[S, B]``.
-    """
-    lookups, distinct = np.zeros(blocks.shape), np.zeros(blocks.shape)
-    per_sample = tables.lookups_per_sample
-    for shard, number in enumerate(table.tolist()):
-        law = popularity_of(tables, settings, number)
-        edges = np.concatenate([[0], np.cumsum(blocks[shard])])
-        lookups[shard] = law.block_shares(edges)
-        touched = law.block_distinct(edges, settings.global_batch_size * float(per_sample[number]))
-        distinct[shard] = touched / touched.sum()
-    return lookups, distinct
-
-
 def missed_shares(
     tables: Tables, settings: DlrmSettings, table: IntArray, row_bytes: FloatArray, samples: float, parts: int
 ) -> FloatArray:
@@ -115,19 +95,16 @@ def missed_shares(
         samples: number of samples whose lookups it serves.
         parts: ranks over which its rows are spread; each sees that part of the lookups and of the rows.
     """
-    kinds, kind = np.unique(np.stack([table, row_bytes]), axis=1, return_inverse=True)
-    found, per_sample = np.ones((len(CACHE_BYTES), kinds.shape[1])), tables.lookups_per_sample
-    laws, known = laws_of(tables, settings) if tables.indices else (), dict[tuple[int, int, float, float], FloatArray]()
-    for place, (number, size) in enumerate(zip(kinds[0].astype(np.int64).tolist(), kinds[1].tolist(), strict=True)):
-        law = laws[number] if laws else settings.indices
-        lookups, rows = float(per_sample[number]), int(tables.rows[number])
-        alike = (id(law), rows, lookups, size)  # models have many tables of one kind
-        if alike not in known:
-            batch = settings.global_batch_size
-            held, missing = _missed(law, rows, batch * lookups, batch, samples)
-            known[alike] = np.interp(CACHE_BYTES / size * parts, held, missing)
-        found[:, place] = known[alike]
-    return found[:, kind.ravel()]
+    sizes, size = np.unique(row_bytes, return_inverse=True)
+    kinds, kind = np.unique(table * len(sizes) + size, return_inverse=True)
+    found, per_sample = np.ones((len(CACHE_BYTES), len(kinds))), tables.lookups_per_sample
+    laws, batch = laws_of(tables, settings) if tables.indices else (), settings.global_batch_size
+    for place, pair in enumerate(kinds.tolist()):
+        number, of_size = divmod(pair, len(sizes))
+        law, lookups = laws[number] if laws else settings.indices, batch * float(per_sample[number])
+        curve = law, int(tables.rows[number]), lookups, batch, samples
+        found[:, place] = _missed_at(*curve, float(sizes[of_size]), parts)
+    return found[:, kind]
 
 
 def fetched_rows(
@@ -176,6 +153,15 @@ def _distinct(law: Law, rows: IntArray, lookups: FloatArray, samples: float, set
 @lru_cache(maxsize=16384)
 def _missed(law: Law, rows: int, lookups: float, batch: float, samples: float) -> tuple[FloatArray, FloatArray]:
     return law.popularity(rows, lookups, batch).missed(lookups * samples / batch)
+
+
+@lru_cache(maxsize=65536)
+def _missed_at(
+    law: Law, rows: int, lookups: float, batch: float, samples: float, row_bytes: float, parts: int
+) -> FloatArray:
+    """Shares that caches of `CACHE_BYTES` do not serve ``[G]``; models have many tables of one kind."""
+    held, missing = _missed(law, rows, lookups, batch, samples)
+    return np.asarray(np.interp(CACHE_BYTES / row_bytes * parts, held, missing))
 
 
 @lru_cache(maxsize=16384)

@@ -113,16 +113,19 @@ def _place_in_order(order: IntArray, costs: FloatArray, sizes: IntArray, places:
     above = (places.loads - places.targets(costs)).T.copy()  # load - target [K, P]
     room = places.room.copy()
     tight = sizes.sum() > 0.5 * room.sum() or sizes.max(initial=0) > 0.25 * room.min()
+    alike = bool(np.all(above == above[:, :1]) and np.all(room == room[0]))
+    seen = 1 if alike else len(places)  # of equal empty places the first one is taken, so those behind it never matter
     for shard in order:
         cost = costs[shard]
-        after = above + cost[:, None]
+        after = above[:, :seen] + cost[:, None]
         score = np.maximum(after, 0.0).sum(axis=0)
         score += _TIE_BREAK * after.sum(axis=0)
         if tight:
-            score[room < sizes[shard]] = np.inf
+            score[room[:seen] < sizes[shard]] = np.inf
         rank = int(score.argmin())
         if room[rank] < sizes[shard]:
             return None
+        seen = min(max(seen, rank + 2), len(places))
         ranks[shard] = rank
         above[:, rank] += cost
         room[rank] -= sizes[shard]

@@ -28,10 +28,10 @@ from simulator.program import IntArray
 from workloads.dlrm.model.settings import DlrmSettings
 from workloads.dlrm.model.storage import Storage, uniform_storage
 from workloads.dlrm.model.tables import Tables
+from workloads.dlrm.rows.blocks import block_shares
 from workloads.dlrm.rows.kernels import KernelShards, dense_gradient, kernels
-from workloads.dlrm.rows.traffic import block_shares, popularity_of
+from workloads.dlrm.rows.traffic import popularity_of
 from workloads.dlrm.sharding.plan import Plan
-from workloads.dlrm.sharding.shards import row_blocks
 from workloads.graph.optimizers import DENSE_ACCESSES
 
 OVERLAP_COST = 0.25
@@ -148,9 +148,7 @@ class EngineCosts:
         if len(popularity_of(self.tables, self.settings, table).count) == 1:
             return np.ones((blocks, _PHASES))
         number = np.array([table])
-        lookups, distinct = block_shares(
-            self.tables, self.settings, number, row_blocks(self.tables.rows[number], blocks)
-        )
+        lookups, distinct = block_shares(self.tables, self.settings, number, blocks)
         at = np.full(blocks, table)
         each = self._kernels_s(at, self.tables.dim[at], blocks, (lookups[0], distinct[0]))
         mean = self._kernels_s(number, self.tables.dim[number], blocks)

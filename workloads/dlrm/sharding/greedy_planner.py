@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -12,7 +13,7 @@ from inputs.errors import InfeasibleError
 from simulator.program import IntArray
 from workloads.dlrm.model.columns import most_pieces, widest_range
 from workloads.dlrm.model.tables import Tables
-from workloads.dlrm.sharding.costs import plan_cost_s
+from workloads.dlrm.sharding.costs import TINY_S, plan_cost_s
 from workloads.dlrm.sharding.interfaces import PLANNERS, PlanningContext
 from workloads.dlrm.sharding.options import BY_ROWS, COPIED, Option, compose
 from workloads.dlrm.sharding.placing import (
@@ -48,11 +49,35 @@ def greedy(tables: Tables, context: PlanningContext) -> Plan:
     whole tables are placed by longest processing time. If they do not fit, shards become smaller; the last tries copy
     no table, leave all tables whole, and cut all tables by rows.
 
+    Where an estimate of iterations is at hand, the plan competes with plans that cut all tables but copies by rows over
+    nodes: indices and pooled vectors then go to fewer peers, some of them over other streams, for a sum in each node.
+
     Raises:
         InfeasibleError: the tables do not fit.
     """
     if context.least_bytes(tables) > context.world_size * context.memory_bytes:
         raise InfeasibleError(too_much(tables, context))
+    if context.hasty or context.alone_s is None or not context.cuts_over_nodes:
+        return _on_ranks(tables, context)
+    found: list[tuple[float, Plan]] = []
+    failure: InfeasibleError | None = None
+    try:
+        plan = _on_ranks(tables, context)
+        found.append((context.alone_s(plan), plan))
+    except InfeasibleError as error:
+        failure = error
+    found += _on_nodes(tables, context, context.alone_s)
+    if not found:
+        raise failure or InfeasibleError(too_much(tables, context))
+    return min(found, key=lambda proposal: proposal[0])[1]
+
+
+def _on_ranks(tables: Tables, context: PlanningContext) -> Plan:
+    """The plan that leaves tables whole, or in columns, where it can.
+
+    Raises:
+        InfeasibleError: no attempt fits.
+    """
     failure = InfeasibleError("no way to cut the tables was tried")
     mixed: list[Callable[[], Plan]] = [partial(_mixed, tables, context, share) for share in MEMORY_SHARES]
     last: list[Callable[[], Plan]] = [partial(_mixed, tables, context, MEMORY_SHARES[-1], only_size=True)]
@@ -64,6 +89,32 @@ def greedy(tables: Tables, context: PlanningContext) -> Plan:
         except InfeasibleError as error:
             failure = error
     raise failure
+
+
+def _on_nodes(tables: Tables, context: PlanningContext, alone_s: Callable[[Plan], float]) -> list[tuple[float, Plan]]:
+    """Plans with every table copied or over the ranks of nodes, and their times; cut more finely while that pays."""
+    found: list[tuple[float, Plan]] = []
+    copied = _worth_copying(tables, context)
+    table = np.flatnonzero(~copied)
+    limit = MEMORY_SHARE * (context.memory_bytes - float(context.copied_bytes(tables)[copied].sum()))
+    local, nodes = context.local_world_size, context.world_size // context.local_world_size
+    cost = context.costs.node_shard_s(table, tables.dim[table])
+    share = (cost / np.maximum(cost.sum(axis=0) / nodes, TINY_S)).max(axis=1, initial=0.0)
+    most = np.minimum(most_pieces(tables.dim[table]), nodes)
+    by_size = pieces_within(tables, table, context, limit, local)
+    for cost_share in COST_SHARES:
+        pieces = np.clip(np.maximum(np.ceil(share / cost_share), by_size), 1, most).astype(np.int64)
+        options = [COPIED] * len(tables)
+        for number, count in zip(table.tolist(), pieces.tolist(), strict=True):
+            options[number] = Option("grid_shard" if count > 1 else "table_row_wise", count)
+        try:
+            plan = compose(tables, context, options, "greedy")
+        except InfeasibleError:
+            break
+        found.append((alone_s(plan), plan))
+        if len(found) > 1 and found[-1][0] >= found[-2][0]:
+            break
+    return found
 
 
 def _mixed(tables: Tables, context: PlanningContext, memory_share: float, *, only_size: bool = False) -> Plan:
@@ -170,8 +221,18 @@ def _best(
     return min(found, key=lambda proposal: proposal[0])[1]
 
 
+def mixed(tables: Tables, context: PlanningContext) -> Plan:
+    """The plan of `greedy` without its rivals over nodes, as ZionEX's planner had it (arXiv 2104.05158).
+
+    Raises:
+        InfeasibleError: the tables do not fit.
+    """
+    return replace(_on_ranks(tables, context), planner="mixed")
+
+
 PLANNERS.add(
     "greedy",
     greedy,
-    "by cost: copies of tiny tables, column shards of costly ones, row blocks of huge ones, others whole",
+    "by cost: copies of tiny tables, column shards of costly ones, row blocks of huge ones, others whole or over nodes",
 )
+PLANNERS.add("mixed", mixed, "as greedy, with tables over nodes only where they are huge (ZionEX)")

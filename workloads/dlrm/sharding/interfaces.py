@@ -62,6 +62,8 @@ class PlanningContext:
         dense_optimizer: optimizer of copied tables.
         simulate_s: seconds per iteration of a plan as the engine finds them; infinite for one that does not fit, and
             for one that takes longer than the second argument. None where the caller cannot simulate.
+        alone_s: estimate of the same in the time that it takes to generate the task graph: the slowest rank on a
+            machine where nothing slows other traffic; infinite for a plan that does not fit. None as above.
         excess_bytes: function of a plan: bytes by which its fullest rank exceeds its memory. None: not checked.
         choice: compute kernels allowed for each table; None: `storage` is given.
         storage: kernels of the tables, None for ``fused``.
@@ -77,6 +79,7 @@ class PlanningContext:
     optimizer: TableOptimizerKind = "rowwise_adagrad"
     dense_optimizer: DenseOptimizerKind = "sgd"
     simulate_s: Callable[[Plan, float], float] | None = None
+    alone_s: Callable[[Plan], float] | None = None
     excess_bytes: Callable[[Plan], float] | None = None
     choice: StorageChoice | None = None
     storage: Storage | None = None
@@ -89,6 +92,13 @@ class PlanningContext:
     def whole_nodes(self) -> bool:
         """Whether all nodes have the same number of ranks, so that tables can be spread over nodes."""
         return self.world_size % self.local_world_size == 0
+
+    @property
+    def cuts_over_nodes(self) -> bool:
+        """Whether a plan may cut tables by rows over the ranks of nodes."""
+        settings, several = self.costs.settings, self.world_size > self.local_world_size > 1
+        exchanged = settings.exchange == "all_to_all" and settings.hybrid is None
+        return several and self.whole_nodes and exchanged and self.storage is None and self.choice is None
 
     def stored_bytes(
         self,

@@ -18,9 +18,10 @@ import numpy as np
 from simulator.program import IntArray
 from workloads.dlrm.model.storage import Storage, uniform_storage
 from workloads.dlrm.model.tables import Tables
+from workloads.dlrm.rows.blocks import row_blocks
 from workloads.dlrm.sharding.plan_check import check_placement
 from workloads.dlrm.sharding.plan_file import PlanKernel, ShardingType
-from workloads.dlrm.sharding.shards import ColumnShards, NodeShards, Shards, row_blocks
+from workloads.dlrm.sharding.shards import ColumnShards, NodeShards, Shards
 
 _Ranges = TypeVar("_Ranges", ColumnShards, NodeShards)
 

@@ -15,9 +15,10 @@ from simulator.program import IntArray
 from workloads.dlrm.model.columns import cut_columns
 from workloads.dlrm.model.storage import CACHED_KERNELS, COMPUTE_KERNELS, Storage, uniform_storage
 from workloads.dlrm.model.tables import Tables, scale_rows
+from workloads.dlrm.rows.blocks import row_blocks
 from workloads.dlrm.sharding.plan import Plan, make_plan
 from workloads.dlrm.sharding.plan_file import PlanFile, ShardingType, TablePlan, read_plan
-from workloads.dlrm.sharding.shards import ColumnShards, NodeShards, row_blocks
+from workloads.dlrm.sharding.shards import ColumnShards, NodeShards
 
 MODULE = "model.sparse_arch.embedding_bag_collection"
 """Path of the tables' module in TorchRec's ``DLRMTrain`` (torchrec/models/dlrm.py)."""

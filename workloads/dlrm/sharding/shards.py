@@ -90,12 +90,3 @@ class Shards(Pieces):
     column: IntArray
     dim: IntArray
     lookups_fraction: FloatArray
-
-
-def row_blocks(rows: IntArray, ranks: int) -> IntArray:
-    """Rows of tables of ``rows [N]`` rows on each of ``ranks`` ranks ``[N, ranks]``.
-
-    TorchRec gives each rank ``ceil(rows / ranks)`` rows, so the last ranks may get fewer or none.
-    """
-    block = -(-rows // ranks)
-    return np.clip(rows[:, None] - block[:, None] * np.arange(ranks), 0, block[:, None])

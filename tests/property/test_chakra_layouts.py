@@ -7,6 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from dlrmsim.cli import main
 from inputs.errors import InputError
 from tests.trace_files import chakra_bytes, chakra_iteration
 from traces.chakra import importer
@@ -114,3 +115,15 @@ def test_ranks_that_differ_in_times_are_parsed_once(tmp_path):
         program = import_chakra(files).graph.programs[0]
     assert parsed == files[:1]
     assert np.asarray(program.work[0].seconds).tolist() == [(10**rank - 1) * importer.US for rank in range(8)]
+
+
+def test_a_folder_of_traces_is_replayed_as_its_files(tmp_path, capsys):
+    folder = tmp_path / "job"
+    folder.mkdir()
+    for rank in range(8):
+        (folder / f"job.{rank}.et").write_bytes(chakra_bytes(chakra_iteration(100 + rank)))
+    options = ["--cluster", "zionex", "--json"]
+    assert main(["replay", str(folder), *options]) == 0
+    of_folder = capsys.readouterr().out
+    assert main(["replay", *map(str, sorted(folder.iterdir())), *options]) == 0
+    assert capsys.readouterr().out == of_folder

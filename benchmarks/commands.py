@@ -19,14 +19,32 @@ HOW_OFTEN = 5
 
 @dataclass(frozen=True, slots=True)
 class CommandCost:
-    """Processor time, user and system, of a process and those it waited for, and the largest memory of one of them."""
+    """Processor time, user and system, of a process and those it waited for, and the largest memory of the process."""
 
     cpu_s: float
     peak_rss_bytes: float
 
 
+_MEASURED = """
+import sys
+peak = sys.argv.pop(1)
+from dlrmsim.__main__ import main
+code = main()
+try:
+    with open("/proc/self/status") as status:
+        found = 1024 * int(next(line.split()[1] for line in status if line.startswith("VmHWM")))
+except OSError:  # no Linux
+    import resource
+    found = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+with open(peak, "w") as file:
+    file.write(str(found))
+sys.exit(code)
+"""
+"""A process that writes its largest memory: the system's figure for a child counts its parent's memory, too."""
+
+
 def cost_of(arguments: Sequence[str], *, code: int = 0) -> CommandCost:
-    """CommandCost of ``dlrmsim`` with these arguments.
+    """Cost of ``dlrmsim`` with these arguments.
 
     Args:
         code: the exit code that it should have.
@@ -34,8 +52,8 @@ def cost_of(arguments: Sequence[str], *, code: int = 0) -> CommandCost:
     Raises:
         RuntimeError: it has another one; its error output is in the message.
     """
-    with tempfile.TemporaryFile() as said:
-        command = [sys.executable, "-m", "dlrmsim", *arguments]
+    with tempfile.TemporaryFile() as said, tempfile.NamedTemporaryFile("r") as peak:
+        command = [sys.executable, "-c", _MEASURED, peak.name, *arguments]
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=said, env=with_bytecode())
         _, status, usage = os.wait4(process.pid, 0)  # the usage of this child alone
         process.returncode = os.waitstatus_to_exitcode(status)
@@ -45,7 +63,7 @@ def cost_of(arguments: Sequence[str], *, code: int = 0) -> CommandCost:
             raise RuntimeError(
                 f"dlrmsim {shown} ended with {process.returncode}:\n{said.read().decode(errors='replace')}"
             )
-    return CommandCost(usage.ru_utime + usage.ru_stime, usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024))
+        return CommandCost(usage.ru_utime + usage.ru_stime, float(peak.read() or "nan"))
 
 
 def median_cpu_s(arguments: Sequence[str]) -> float:

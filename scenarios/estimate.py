@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
 
 import numpy as np
 
@@ -13,7 +14,11 @@ from scenarios.host_memory import available_memory_bytes
 from scenarios.resolved import ResolvedScenario
 from simulator.agreement import calls_by_communicator
 from simulator.analysis import BOUND_RUNS
-from simulator.program import TaskGraph
+from simulator.collective_calls import CollectiveCall
+from simulator.operators import FloatArray
+from simulator.program import IntArray, TaskGraph
+from simulator.rank_classes import classes_of
+from simulator.work import Work
 
 RECORD_BYTES = 3 * 8
 """Start, end and waiting of a task on a rank in one recorded iteration, int64 each."""
@@ -21,17 +26,20 @@ RECORD_BYTES = 3 * 8
 TOTAL_BYTES = 2 * 3 * 8
 """End, busy and waiting of a rank in every iteration, int64 each, twice while they are joined at the end of a run."""
 
-BASE_BYTES = 150e6
-WORKING_BYTES = 400
-"""Peak of the process, and the bytes added per task and rank with two recorded iterations: 630 MB at 4,096 ranks and
-1,824 MB at 16,384, 275 tasks each (``zionex_a_128`` with ``nodes=512`` and ``nodes=2048``, ``/usr/bin/time -v``)."""
+BASE_BYTES, TASK_BYTES, WORKING_BYTES, RANK_BYTES = 140e6, 10e3, 630.0, 9e3
+"""Peak of the process, and bytes added for each task, for each task and rank that differs from others (with two
+recorded iterations), and for each rank: within 1.5 of the peaks of ``python -m benchmarks estimates``, 0.14 to 1.1 GB.
+"""
+
+FEW_DIFFER = 1024
+"""Ranks that differ in a job whose task graph is not known yet: in large jobs most do what others do."""
 
 START_S = 1.4
 """Processor time of a run beside its job's size: loading, page, trace and tables, seconds."""
-RUN_S_PER_TASK, S_PER_INSTANCE, RANK_TASKS_PER_S, S_PER_ROW = 1.3e-4, 2e-4, 8e7, 2.3e-7
+RUN_S_PER_TASK, S_PER_INSTANCE, RANK_TASKS_PER_S, S_PER_ROW, RUN_S_PER_RANK = 1.3e-4, 2e-4, 8e7, 2.3e-7, 3e-6
 """Processor time of lowering and running a task, of a collective of one group of ranks in an iteration, of the engine's
-columns, and of a row of the timeline. With `START_S`, `PLACINGS` and `LEVER_RUNS` they give the time of
-``python -m benchmarks estimates`` on a core of a cloud machine within a factor of two."""
+columns, of a row of the timeline, and of lowering for a rank. With `START_S`, `PLACINGS` and `LEVER_RUNS` they give
+the time of ``python -m benchmarks estimates`` on a core of a cloud machine within a factor of two."""
 PLACINGS = 2
 """Placements of a job in a run: its own, and one of a setting that is tried."""
 LEVER_RUNS, LEVER_ITERATIONS = 12, 10
@@ -69,9 +77,32 @@ def run_size(resolved: ResolvedScenario, graph: TaskGraph, *, inputs_vary: bool,
         inputs_vary: whether the inputs of iterations differ.
         placing_s: processor time that placing the job took.
     """
+    varies = resolved.scenario.variation.varies or inputs_vary
     tasks = sum(program.task_count for program in graph.programs)
     per_iteration = sum(program.task_count * program.rank_count for program in graph.programs)
-    return _size(resolved, tasks, per_iteration, inputs_vary, _instances(graph), placing_s)
+    columns = per_iteration if varies else _columns(graph)
+    return _size(resolved, _Tasks(tasks, per_iteration, columns, _instances(graph)), varies, placing_s)
+
+
+def _columns(graph: TaskGraph) -> int:
+    """Tasks of an iteration on ranks that differ in their amounts, or are members of other groups."""
+    count = 0
+    for program in graph.programs:
+        calls = calls_by_communicator(program.work)
+        apart = (name for name, own in calls.items() if not all(call.in_step for _, call in own))
+        rows: list[IntArray | FloatArray] = [graph.communicators[name][program.ranks] for name in apart]
+        rows += [row for work in program.work for row in _amounts(work, program.rank_count)]
+        count += program.task_count * len(classes_of(program.rank_count, rows).first)
+    return count
+
+
+def _amounts(work: Work, ranks: int) -> Iterator[FloatArray]:
+    """Amounts of a task that each rank has of its own ``[P]``; in collectives they do not tell ranks apart."""
+    if not isinstance(work, CollectiveCall):
+        for each in fields(work):
+            value = getattr(work, each.name)
+            if isinstance(value, np.ndarray) and value.shape == (ranks,):
+                yield value
 
 
 def _instances(graph: TaskGraph) -> int:
@@ -87,38 +118,43 @@ def _instances(graph: TaskGraph) -> int:
 
 def expected_size(resolved: ResolvedScenario) -> RunSize:
     """Size of a run before its job is placed, as its family expects it."""
-    expected = family_of(resolved).expected(resolved)
-    return _size(resolved, expected.tasks, expected.tasks * resolved.world_size, expected.varies)
+    expected, ranks = family_of(resolved).expected(resolved), resolved.world_size
+    varies = resolved.scenario.variation.varies or expected.varies
+    columns = expected.tasks * (ranks if varies else min(ranks, FEW_DIFFER))
+    return _size(resolved, _Tasks(expected.tasks, expected.tasks * ranks, columns, 0), varies, 0.0)
 
 
-def _size(
-    resolved: ResolvedScenario,
-    tasks: int,
-    per_iteration: int,
-    inputs_vary: bool,
-    instances: int = 0,
-    placing_s: float = 0.0,
-) -> RunSize:
-    varies = resolved.scenario.variation.varies or inputs_vary
+@dataclass(frozen=True, slots=True)
+class _Tasks:
+    """Numbers of an iteration: tasks of a rank, on all ranks, on ranks that differ, and collectives of groups."""
+
+    count: int
+    on_ranks: int
+    columns: int
+    instances: int
+
+
+def _size(resolved: ResolvedScenario, tasks: _Tasks, varies: bool, placing_s: float) -> RunSize:
     iterations, probes = _iterations(resolved, varies), BOUND_RUNS
     again = iterations if varies else min(PROBE_ITERATIONS, iterations)
-    rank_tasks = per_iteration * (iterations + probes * again)
+    rank_tasks = tasks.on_ranks * (iterations + probes * again)
     recorded = min(resolved.scenario.output.record.iterations, iterations)
     simulated = iterations + probes * again + LEVER_RUNS * min(again, LEVER_ITERATIONS)
     return RunSize(
-        tasks_per_iteration=tasks,
-        rank_tasks_per_iteration=per_iteration,
+        tasks_per_iteration=tasks.count,
+        rank_tasks_per_iteration=tasks.on_ranks,
         iterations=iterations,
         runs=1 + probes,
         rank_tasks=rank_tasks,
         memory_bytes=BASE_BYTES
-        + per_iteration * (WORKING_BYTES + (recorded - 2) * RECORD_BYTES)
-        + resolved.world_size * iterations * TOTAL_BYTES,
+        + tasks.count * TASK_BYTES
+        + tasks.columns * (WORKING_BYTES + (recorded - 2) * RECORD_BYTES)
+        + resolved.world_size * (RANK_BYTES + iterations * TOTAL_BYTES),
         seconds=START_S
         + PLACINGS * placing_s
-        + (1 + probes + LEVER_RUNS) * tasks * RUN_S_PER_TASK
-        + simulated * (instances * S_PER_INSTANCE + per_iteration / RANK_TASKS_PER_S)
-        + recorded * per_iteration * S_PER_ROW,
+        + (1 + probes + LEVER_RUNS) * (tasks.count * RUN_S_PER_TASK + resolved.world_size * RUN_S_PER_RANK)
+        + simulated * (tasks.instances * S_PER_INSTANCE + tasks.columns / RANK_TASKS_PER_S)
+        + recorded * tasks.columns * S_PER_ROW,
     )
 
 

@@ -51,7 +51,7 @@ class Answer:
         return None if self.summary is None else float(self.summary["iteration_time_s"])
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class WhatIf:
     """A scenario, ready for what-ifs.
 

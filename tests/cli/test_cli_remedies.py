@@ -13,7 +13,9 @@ import pytest
 import yaml
 
 from dlrmsim.cli import main
-from scenarios.dlrm.remedies import FIRST_PLAN
+from scenarios.dlrm import plans
+from scenarios.dlrm.remedies import FIRST_PLAN, Found
+from scenarios.dlrm.typed import DlrmResolved
 
 
 def model(tables: list[dict[str, Any]], local_batch: int = 256) -> dict[str, Any]:
@@ -169,35 +171,30 @@ def test_what_is_too_much_decides_on_what_is_tried(capsys: pytest.CaptureFixture
     """Buffers and inputs of whole tables fill a rank: another placement or fewer samples fit, rows do not matter."""
     sets = ["--set", "nodes=512", "--set", "workload.global_batch_size=67108864"]
     first, options, _ = refused(capsys, "zionex_f_128", *sets)
-    assert "a rank holds more than it may" in first
+    assert "a rank needs more memory than it has" in first
     keys = {part.partition("=")[0] for chosen in options for part in chosen if part != "--set"}
     assert keys
     assert keys <= {"workload.sharding.planner", "workload.global_batch_size"}
 
 
+def test_what_cannot_help_is_not_tried(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Inputs in flight fill ranks of 4,096: more nodes and fewer rows, which cannot help, are not tried."""
+    tried: list[tuple[int, str]] = []
+    real = plans._attempt
+
+    def attempt(resolved: DlrmResolved, *, hasty: bool) -> Found | None:
+        tried.append((resolved.nodes, resolved.scenario.workload.rows_scaling))
+        return real(resolved, hasty=hasty)
+
+    monkeypatch.setattr(plans, "_attempt", attempt)
+    refused(capsys, A, "--set", "nodes=512", "--set", "workload.global_batch_size=33554432")
+    assert 0 < len(tried) <= 12
+    assert set(tried) == {(512, "none")}
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("nodes", "batch", "limit_s"), [(512, 33_554_432, 7.5), (512, 16_777_217, 7.5), (8192, 33_554_432, 60.0)]
-)
-def test_samples_that_do_not_fit_take_seconds(
-    capsys: pytest.CaptureFixture[str], nodes: int, batch: int, limit_s: float
-) -> None:
-    """Inputs in flight fill ranks of 4,096 and 65,536: more nodes and fewer rows, which cannot help, are not tried."""
-    from time import process_time
-
-    before = process_time()
-    sets = ["--set", f"nodes={nodes}", "--set", f"workload.global_batch_size={batch}"]
-    refused(capsys, A, *sets)
-    assert process_time() - before < limit_s
-
-
-@pytest.mark.slow
-def test_four_thousand_ranks_take_seconds(capsys: pytest.CaptureFixture[str]) -> None:
-    """Copies of 793 billion parameters on 4,096 GPUs: remedies are found within 20 s of CPU time."""
-    from time import process_time
-
-    before = process_time()
+def test_another_planner_is_a_remedy_on_four_thousand_ranks(capsys: pytest.CaptureFixture[str]) -> None:
+    """Copies of 793 billion parameters on 4,096 GPUs."""
     sets = ["nodes=512", f"workload.global_batch_size={512 * 4096}", "workload.sharding.planner=data_parallel"]
     _, options, _ = refused(capsys, "zionex_a_128", *(part for s in sets for part in ("--set", s)))
-    assert process_time() - before < 20.0
     assert any("workload.sharding.planner=" in part for chosen in options for part in chosen)

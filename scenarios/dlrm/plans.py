@@ -62,6 +62,7 @@ class PlanningJob:
     context: PlanningContext = field(init=False)
     simulated: bool = field(default=False, init=False)
     _latest: DlrmWorkload | None = field(init=False, default=None)
+    _simulated: dict[bytes, float] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         resolved, settings = self.resolved, self.settings
@@ -114,9 +115,15 @@ class PlanningJob:
         It may be infinite as well, sooner, when an iteration takes longer than ``at_most_s``.
         """
         self.simulated = True
+        key = plan.key
+        if key in self._simulated:
+            return self._simulated[key]
         if not self.report(plan).fits:
             return inf
-        return iteration_s(self.resolved, self.workload(plan), self.machine, at_most_s)
+        found = iteration_s(self.resolved, self.workload(plan), self.machine, at_most_s)
+        if found < inf:
+            self._simulated[key] = found
+        return found
 
     def alone_s(self, plan: Plan) -> float:
         """`scenarios.engine_run.iteration_alone_s` under a plan; infinite when the plan does not fit."""

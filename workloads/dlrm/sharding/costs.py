@@ -93,14 +93,24 @@ class EngineCosts:
     _known: dict[int, _Known] = field(init=False, default_factory=dict)
     _everywhere: dict[str, FloatArray] = field(init=False, default_factory=dict)
     _per_byte: dict[tuple[CollectiveOp, Ranks, float], float] = field(init=False, default_factory=dict)
+    _in_order: dict[tuple[str, ...], EngineCosts] = field(init=False, default_factory=dict)
 
     def stored(self, storage: Storage) -> EngineCosts:
         """The same with tables in the memory that these kernels put them in."""
-        return replace(self, storage=storage)
+        fused = not np.any(storage.kernel)
+        return self if self.storage is None and fused else replace(self, storage=storage)
 
     def of(self, tables: Tables) -> EngineCosts:
-        """Costs of shards of other tables in the same job."""
-        return replace(self, tables=tables)
+        """Costs of shards of the tables of this job in another order, or with other rows.
+
+        Costs of the tables as they are, in an order that was asked for before, are the ones computed then.
+        """
+        if tables.names == self.tables.names:
+            return self if np.array_equal(tables.rows, self.tables.rows) else replace(self, tables=tables)
+        known = self._in_order.get(tables.names)
+        if known is None or not np.array_equal(known.tables.rows, tables.rows):
+            known = self._in_order[tables.names] = replace(self, tables=tables)
+        return known
 
     def column_shard_s(self, table: IntArray, dim: IntArray) -> FloatArray:
         """Seconds per shard and phase ``[S, 4]``."""

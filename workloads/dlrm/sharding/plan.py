@@ -84,6 +84,18 @@ class Plan:
         return tuple(types)
 
     @property
+    def key(self) -> bytes:
+        """Equal for plans that place the same rows of the same tables in the same way, in whatever order tables are."""
+        order = np.array(sorted(range(len(self.tables)), key=self.tables.names.__getitem__), dtype=np.int64)
+        number = np.argsort(order)
+        columns = _ordered(replace(self.columns, table=number[self.columns.table]))
+        nodes = _ordered(replace(self.nodes, table=number[self.nodes.table]))
+        pieces = [columns.table, columns.rank, columns.column, nodes.table, nodes.node, nodes.column]
+        whole = [np.sort(number[part]) for part in (self.row_wise, self.data_parallel, self.table_column_wise)]
+        kept = [self.tables.rows[order], self.storage.kernel[order], self.storage.load_factor[order]]
+        return b"|".join(part.tobytes() for part in (*pieces, *whole, *kept))
+
+    @property
     def node_count(self) -> int:
         """Nodes, the last of which may have fewer ranks."""
         return -(-self.world_size // self.local_world_size)

@@ -48,13 +48,13 @@ def search(tables: Tables, context: PlanningContext) -> Plan:
         return replace(min(seeds, key=lambda plan: plan_cost_s(plan, context.costs)), planner=NAME)
     score, best = min(((_score(plan, context, inf), plan) for plan in seeds), key=lambda pair: pair[0])
     draw = np.random.Generator(np.random.PCG64(context.seed))
-    tried = {_key(plan) for plan in seeds}
+    tried = {plan.key for plan in seeds}
     for step in range(context.steps):
         candidates = list(_untried(best, context, draw, tried, TOURNAMENTS[step % len(TOURNAMENTS)]))
         if not candidates:
             continue
         candidate = min(candidates, key=lambda plan: plan_cost_s(plan, context.costs))
-        tried.add(_key(candidate))
+        tried.add(candidate.key)
         found = _score(candidate, context, score[0])
         if found < score:
             best, score = candidate, found
@@ -96,7 +96,7 @@ def _untried(
     """Some of ``count`` drawn neighbours: those that exist and are new."""
     for _ in range(count):
         found = neighbour(plan, context, draw)
-        if found is not None and _key(found) not in tried:
+        if found is not None and found.key not in tried:
             yield found
 
 
@@ -104,14 +104,6 @@ def _score(plan: Plan, context: PlanningContext, at_most_s: float) -> tuple[floa
     """Seconds as simulated, and as the costs say."""
     cost_s = plan_cost_s(plan, context.costs)
     return (context.simulate_s(plan, at_most_s) if context.simulate_s else cost_s, cost_s)
-
-
-def _key(plan: Plan) -> bytes:
-    """Equal for equal plans."""
-    columns, nodes = plan.columns, plan.nodes
-    pieces = [columns.table, columns.rank, columns.column, nodes.table, nodes.node, nodes.column]
-    whole = [plan.row_wise, plan.data_parallel, plan.table_column_wise]
-    return b"|".join(part.tobytes() for part in (*pieces, *whole))
 
 
 PLANNERS.add(

@@ -19,6 +19,7 @@ from simulator.analysis.collectives import CollectiveRow
 from simulator.analysis.critical_path import CriticalPath
 from simulator.analysis.metrics import IterationTime
 from simulator.analysis.ranks import ChosenRanks
+from simulator.analysis.totals import total_ps
 from simulator.engine import EngineRun
 from simulator.program import Program
 
@@ -182,8 +183,8 @@ def hidden_in_words(breakdown: Breakdown) -> tuple[str, tuple[str, ...]]:
 
     Durations of collectives add up, so a collective hidden by another collective counts as hidden.
     """
-    total = int(breakdown.comm_ps.sum())
+    total = total_ps(breakdown.comm_ps)
     if not total:
         return "", ()
-    share = 1.0 - int(breakdown.exposed_comm_ps.sum()) / total
+    share = 1.0 - total_ps(breakdown.exposed_comm_ps) / total
     return " Computation or other communication hides {} of all communication time.", (percent(share),)

@@ -336,4 +336,4 @@ def sequenced_calls(graph: TaskGraph) -> Iterator[SequencedCall]:
                 members[ranks] = instance[ranks]
             if np.any(members >= 0):
                 task = graph.programs[callers[0].program].names[callers[0].task]
-                yield SequencedCall(number, task, callers, members)
+                yield SequencedCall(number, task, callers, instance if np.array_equal(members, instance) else members)

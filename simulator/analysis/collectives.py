@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from simulator.analysis.totals import total_ps
 from simulator.analysis.window import measured_window, record_of
 from simulator.collective_calls import CollectiveCall, CollectiveOp, busbw_factor
 from simulator.engine.records import EngineRun, GroupTimes
@@ -176,6 +177,6 @@ def _received(graph: TaskGraph, sequenced: SequencedCall) -> FloatArray:
 
 
 def _spread(times_ps: IntArray) -> RankSpread:
-    mean_ps = int(times_ps.sum()) / len(times_ps)
+    mean_ps = total_ps(times_ps) / len(times_ps)
     values = (mean_ps, float(np.median(times_ps)), int(times_ps.min()), int(times_ps.max()))
     return RankSpread(*(value / PS_PER_S for value in values))

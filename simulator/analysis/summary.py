@@ -7,14 +7,13 @@ from dataclasses import asdict, dataclass, field
 from itertools import accumulate, pairwise
 from typing import Any
 
-import numpy as np
-
 from simulator.analysis.bound import Bound, Gain
 from simulator.analysis.breakdown import PARTS, TOTALS, Breakdown, break_down
 from simulator.analysis.collectives import CollectiveRow, collective_table
 from simulator.analysis.critical_path import CriticalPath, critical_path
 from simulator.analysis.metrics import IterationTime, SteadyRule, iteration_time
 from simulator.analysis.ranks import ChosenRanks, choose_ranks
+from simulator.analysis.totals import total_ps
 from simulator.categories import INPUT_CATEGORIES, INPUT_SECTION
 from simulator.engine.records import EngineRun
 from simulator.lowered import PS_PER_S, LoweredProgram
@@ -139,7 +138,7 @@ def summarise(
 
 def imbalance(breakdown: Breakdown) -> float:
     """Largest compute time of a rank over the mean: 1 when all ranks compute alike (or not at all)."""
-    total = int(breakdown.compute_ps.sum())
+    total = total_ps(breakdown.compute_ps)
     return int(breakdown.compute_ps.max()) * len(breakdown.ranks) / total if total else 1.0
 
 
@@ -162,12 +161,12 @@ def _role(breakdown: Breakdown) -> dict[str, Any]:
 
 def _share(part_ps: IntArray, whole_ps: IntArray) -> float:
     """Sum over ranks of a part over that of the whole; 0 of nothing."""
-    whole = int(np.sum(whole_ps))
-    return int(np.sum(part_ps)) / whole if whole else 0.0
+    whole = total_ps(whole_ps)
+    return total_ps(part_ps) / whole if whole else 0.0
 
 
 def _over_ranks(times_ps: IntArray) -> dict[str, float]:
-    mean_ps = int(np.sum(times_ps)) / len(times_ps)
+    mean_ps = total_ps(times_ps) / len(times_ps)
     return {
         "mean": mean_ps / PS_PER_S,
         "min": int(times_ps.min()) / PS_PER_S,
@@ -178,7 +177,7 @@ def _over_ranks(times_ps: IntArray) -> dict[str, float]:
 def _fraction(breakdown: Breakdown, part: str) -> float:
     """The part's mean over ranks as a fraction of the window (0 of an empty window)."""
     whole_ps = breakdown.window.length_ps * len(breakdown.ranks)
-    return int(getattr(breakdown, f"{part}_ps").sum()) / whole_ps if whole_ps else 0.0
+    return total_ps(getattr(breakdown, f"{part}_ps")) / whole_ps if whole_ps else 0.0
 
 
 def path_shares(path: CriticalPath) -> dict[str, float]:

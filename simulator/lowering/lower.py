@@ -24,7 +24,7 @@ from simulator.lowering.variation import Variation
 from simulator.lowering.warn import warnings_of
 from simulator.network.background import background_of
 from simulator.operators import Amount
-from simulator.program import IntArray, Program, TaskGraph, sequenced_calls
+from simulator.program import IntArray, Program, SequencedCall, TaskGraph, sequenced_calls
 
 T = TypeVar("T")
 
@@ -60,6 +60,7 @@ class Lowerer:
         graph.check()
         _check_ranks(graph, machine.topology.world_size, variation)
         self._graph, self._machine, self._variation = graph, machine, variation or Variation()
+        self._calls = tuple(sequenced_calls(graph))
         self._joins = not (self._variation.varies or self._variation.straggler_ranks)
         self._kept: dict[str, tuple[object, object]] = {}
 
@@ -106,7 +107,7 @@ class Lowerer:
         met = self._once(
             "collectives",
             (better.collectives, evened, on_cores),
-            lambda: _collectives(graph, better, evened, beside, joins=self._joins),
+            lambda: _collectives(graph, self._calls, better, evened, beside, joins=self._joins),
         )
         shared = _Activities(faster(met.activities, speed), [dict(rows) for rows in met.rows])
         fused = _lower_coordinators(graph, better, shared, speed)
@@ -188,11 +189,19 @@ class _Collectives:
     rows: tuple[Mapping[int, IntArray], ...]
 
 
-def _collectives(graph: TaskGraph, machine: Machine, evened: float, beside: SharedWork, *, joins: bool) -> _Collectives:
+def _collectives(
+    graph: TaskGraph,
+    sequenced_of: Sequence[SequencedCall],
+    machine: Machine,
+    evened: float,
+    beside: SharedWork,
+    *,
+    joins: bool,
+) -> _Collectives:
     calls: list[LoweredCollective] = []
     found = _Activities([], [{} for _ in graph.programs])
     collectives = CollectiveLowering(graph.programs, machine.collectives, evened)
-    for sequenced, collective in collectives.lower_all(sequenced_calls(graph), joins=joins):
+    for sequenced, collective in collectives.lower_all(sequenced_of, joins=joins):
         numbers = np.where(collective.activity_of >= 0, collective.activity_of + len(found.activities), -1)
         for caller in sequenced.callers:
             own = sequenced.instance[graph.programs[caller.program].ranks]

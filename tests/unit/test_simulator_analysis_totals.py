@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from simulator.analysis.summary import breakdown_summary, imbalance
+from simulator.analysis import Breakdown, Window, imbalance
+from simulator.analysis.summary import breakdown_summary
 from simulator.analysis.totals import total_ps
-from tests.unit.test_simulator_analysis_summary import breakdown_of
 
 SECONDS_PS = 10**13
 
@@ -16,7 +16,8 @@ def test_a_total_is_exact(value):
 
 
 def test_a_million_ranks_of_ten_seconds_have_means_and_fractions():
-    found = breakdown_of(np.full(1 << 20, SECONDS_PS))
+    times, nothing = np.full(1 << 20, SECONDS_PS), np.zeros(1 << 20, dtype=np.int64)
+    found = Breakdown(Window(0, 0, SECONDS_PS), np.arange(1 << 20), times, *[nothing] * 8)
     assert breakdown_summary(found)["fractions"]["compute"] == 1.0
     assert breakdown_summary(found)["compute_s"]["mean"] == 10.0
     assert imbalance(found) == 1.0

@@ -125,6 +125,13 @@ class PlacedJob(Protocol):
         """Settings of the family's own keys that may make the job faster."""
         ...
 
+    def keeps_plan(self, resolved: ResolvedScenario[Any, Any]) -> bool:
+        """Whether a changed scenario of the kind, on as many ranks, can have this job's plan and asks for no other one.
+
+        True for families without plans.
+        """
+        ...
+
     def changed(
         self, resolved: ResolvedScenario[Any, Any], machine: Machine, *, place_again: bool = False
     ) -> PlacedJob:

@@ -14,6 +14,14 @@ def same_machine(one: ResolvedScenario, other: ResolvedScenario) -> bool:
     return _inputs(one) == _inputs(other)
 
 
+def machine_like(machine: Machine, before: ResolvedScenario, resolved: ResolvedScenario) -> Machine:
+    """The machine of a scenario: that of a scenario before it, if both are the same; raises as `machine_of`."""
+    if not same_machine(before, resolved):
+        return machine_of(resolved)
+    require_memory(expected_size(resolved))
+    return machine
+
+
 def _inputs(resolved: ResolvedScenario) -> tuple[object, ...]:
     """Everything that a machine depends on."""
     scenario = resolved.scenario

@@ -9,7 +9,7 @@ from scenarios.capacity import MemoryReport, capacities_bytes
 from scenarios.estimate import RunSize, run_size
 from scenarios.family import PlacedJob, family_of
 from scenarios.located import located
-from scenarios.machine import machine_of, same_machine
+from scenarios.machine import machine_like, machine_of
 from scenarios.progress import Progress
 from scenarios.resolved import ResolvedScenario
 from scenarios.schedules import transformed
@@ -56,10 +56,10 @@ def prepare(resolved: ResolvedScenario, progress: Progress, before: Prepared | N
         InfeasibleError: the job does not fit into the memory of the GPUs; with the numbers of each tier.
     """
     with located(resolved.document):
-        if before is None or not same_machine(before.resolved, resolved):
-            machine = machine_of(resolved)
+        machine = machine_of(resolved) if before is None else machine_like(before.machine, before.resolved, resolved)
+        if before is None or machine is not before.machine:
             return generated(resolved, machine, *place(resolved, machine, progress), progress)
-        return generated(resolved, before.machine, *_placed_again(resolved, before, progress), progress, before)
+        return generated(resolved, machine, *_placed_again(resolved, before, progress), progress, before)
 
 
 def generated(

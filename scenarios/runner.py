@@ -29,31 +29,45 @@ from simulator.program import TaskGraph
 
 
 @dataclass(frozen=True, slots=True)
-class Simulation:
-    """A run, without a search for its bound.
+class Reusable:
+    """Parts of a run that another run may take over.
 
     Attributes:
         prepared: plan, machine, memory and task graph.
         lowerer: lowers the task graph again for re-runs.
         memory: units and usage that re-runs share with the run.
+    """
+
+    prepared: Prepared
+    lowerer: Lowerer
+    memory: ProgramMemory
+
+    @property
+    def reusable(self) -> Reusable:
+        """These parts alone."""
+        return Reusable(self.prepared, self.lowerer, self.memory)
+
+    @property
+    def resolved(self) -> ResolvedScenario:
+        """The scenario."""
+        return self.prepared.resolved
+
+
+@dataclass(frozen=True, slots=True)
+class Simulation(Reusable):
+    """A run, without a search for its bound.
+
+    Attributes:
         lowering: durations, activities and collectives.
         result: times of the run.
         analysis: iteration time, breakdown, collectives, critical path.
         warnings: limits of the trust in the results, one text each.
     """
 
-    prepared: Prepared
-    lowerer: Lowerer
-    memory: ProgramMemory
     lowering: Lowering
     result: EngineRun
     analysis: Analysis
     warnings: tuple[str, ...]
-
-    @property
-    def resolved(self) -> ResolvedScenario:
-        """The scenario."""
-        return self.prepared.resolved
 
     @property
     def graph(self) -> TaskGraph:
@@ -79,7 +93,7 @@ class Outcome(Simulation):
 
 
 def simulate(
-    resolved: ResolvedScenario, progress: Progress, *, levers: bool = False, before: Simulation | None = None
+    resolved: ResolvedScenario, progress: Progress, *, levers: bool = False, before: Reusable | None = None
 ) -> Outcome:
     """Run a scenario and find its bound; with ``levers``, also try changed settings; otherwise as `simulation_of`."""
     done = simulation_of(resolved, progress, before)
@@ -95,7 +109,7 @@ def simulate(
     )
 
 
-def simulation_of(resolved: ResolvedScenario, progress: Progress, before: Simulation | None = None) -> Simulation:
+def simulation_of(resolved: ResolvedScenario, progress: Progress, before: Reusable | None = None) -> Simulation:
     """Run a scenario.
 
     Args:
@@ -114,7 +128,7 @@ class GivenUpError(Exception):
 
 
 def simulation_of_prepared(
-    prepared: Prepared, progress: Progress, at_most_s: float = inf, before: Simulation | None = None
+    prepared: Prepared, progress: Progress, at_most_s: float = inf, before: Reusable | None = None
 ) -> Simulation:
     """Run a prepared job.
 

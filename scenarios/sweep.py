@@ -15,7 +15,7 @@ from scenarios.machine import same_machine
 from scenarios.mapping import Map
 from scenarios.progress import Progress, Silent
 from scenarios.resolve import ResolvedScenario, load_scenario
-from scenarios.runner import Outcome, simulate
+from scenarios.runner import Reusable, simulate
 from scenarios.summary_keys import SERVING_KEY, interval_keys, price_key
 from scenarios.sweep_plan import SweepPlan, SweepPoint, named_over, ranks_at
 from simulator.analysis import rate_key
@@ -49,7 +49,7 @@ def run_sweep(plan: SweepPlan, run_all: Map, progress: Progress | None = None) -
     return found
 
 
-_LAST: list[Outcome] = []
+_LAST: list[Reusable] = []
 """The last point of this process, if it ran: the next one takes over what both have in common."""
 
 
@@ -59,8 +59,9 @@ def simulate_point(point: SweepPoint) -> Row:
     before = next((last for last in _LAST if same_machine(last.resolved, resolved)), None)
     _LAST.clear()
     try:
-        _LAST.append(simulate(resolved, Silent(), before=before))
-        summary = _LAST[0].summary
+        done = simulate(resolved, Silent(), before=before)
+        _LAST.append(done.reusable)
+        summary = done.summary
     except InfeasibleError as error:
         return row_of(resolved, "infeasible", message=str(error))
     except InputError as error:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 from inputs.errors import InfeasibleError, InputError
 from scenarios.located import located
-from scenarios.machine import machine_of, same_machine
+from scenarios.machine import machine_like
 from scenarios.prepare import Prepared, generated, memory_of, prepare
 from scenarios.progress import Progress, Silent
 from scenarios.resolve import asked_again
@@ -81,9 +81,14 @@ class WhatIf:
 
         Args:
             settings: changed keys, ``KEY=VALUE`` each, all at once.
-            plan: ``kept``: the plan of the unchanged scenario, where both have as many ranks and the same model; else,
-                and with ``own``, the plan that the changed scenario would have by itself.
+            plan: ``kept``: the plan of the unchanged scenario, unless a change is one of the plan, the model or the
+                number of ranks; else, and with ``own``, the plan that the changed scenario would have by itself.
+
+        Raises:
+            InputError: there is no such ``plan``.
         """
+        if plan not in get_args(PlanOf):
+            raise InputError("no such plan", file="plan", given=plan, expected=" or ".join(get_args(PlanOf)))
         try:
             answer = self._asked(settings, plan)
         except (InputError, InfeasibleError) as error:
@@ -101,24 +106,19 @@ class WhatIf:
     def _asked(self, settings: tuple[str, ...], plan: PlanOf) -> Answer:
         before = self.base.prepared
         resolved = asked_again(before.resolved, settings)
-        if plan == "kept" and _has_plan_of(resolved, before.resolved):
+        one, other = before.resolved, resolved
+        alike = (one.kind, one.world_size, one.nodes) == (other.kind, other.world_size, other.nodes)
+        if plan == "kept" and alike and before.job.keeps_plan(resolved):
             prepared = _with_plan_of(before, resolved)
         else:
             plan, prepared = "own", prepare(resolved, Silent(), before)
         return Answer(settings, plan, _summary(simulation_of_prepared(prepared, Silent(), before=self.base)))
 
 
-def _has_plan_of(resolved: ResolvedScenario, other: ResolvedScenario) -> bool:
-    """Whether the plan of a scenario can be that of another one."""
-    return (resolved.kind, resolved.world_size, resolved.nodes) == (
-        other.kind, other.world_size, other.nodes
-    ) and resolved.model == other.model  # fmt: skip
-
-
 def _with_plan_of(before: Prepared, resolved: ResolvedScenario) -> Prepared:
     """The job of a scenario with the plan of a job prepared before."""
     with located(resolved.document):
-        machine = before.machine if same_machine(before.resolved, resolved) else machine_of(resolved)
+        machine = machine_like(before.machine, before.resolved, resolved)
         job = before.job.changed(resolved, machine)
         return generated(resolved, machine, job, memory_of(resolved, job), Silent(), before)
 

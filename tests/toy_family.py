@@ -116,6 +116,9 @@ class PlacedToy:
     def candidates(self, bound: Bound) -> Iterator[Candidate]:
         yield Candidate("precision.all_reduce=fp16", "numerics", most=bound.path_shares.get("communication", 0.0))
 
+    def keeps_plan(self, resolved: ToyResolved) -> bool:
+        return True
+
     def changed(self, resolved: ToyResolved, machine: Machine, *, place_again: bool = False) -> PlacedToy:
         return PlacedToy(ToyWorkload(resolved))
 

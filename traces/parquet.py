@@ -17,7 +17,7 @@ from simulator.engine import EngineRun
 from simulator.program import IntArray, TaskGraph
 from traces.description import VERSION, About, described
 from traces.imported import Gap, Imported, RankStep
-from traces.rebuilding import Rows, check, import_rows
+from traces.rebuilding import Rows, check, check_ranges, import_rows
 from traces.source import require_file
 
 if TYPE_CHECKING:
@@ -92,7 +92,8 @@ def import_parquet(files: Sequence[Path], ranks: Sequence[int] | None = None) ->
     about, table = _read(files[0], ranks)
     names = ("rank", "iteration", "start_ps", "end_ps")
     rank, iteration, start_ps, end_ps = (_numbers(files[0], table, name) for name in names)
-    owner, row = _rows_of_ranks(about, rank, ranks)
+    check_ranges(files[0], Rows(rank, iteration, start_ps, end_ps))
+    owner, row = _rows_of_ranks(files[0], about, rank, ranks)
     return import_rows(files, about, Rows(owner, iteration[row], start_ps[row], end_ps[row]), "dlrmsim timeline")
 
 
@@ -108,31 +109,38 @@ def read_timeline(file: Path | str, ranks: Sequence[int] | None = None) -> pd.Da
         other.
 
     Raises:
-        InputError: it is no such file.
+        InputError: it is no such file, or it has no rows of these ranks.
     """
     about, table = _read(Path(file), ranks)
-    owner, row = _rows_of_ranks(about, _numbers(Path(file), table, "rank"), ranks)
+    owner, row = _rows_of_ranks(Path(file), about, _numbers(Path(file), table, "rank"), ranks)
     frame: pd.DataFrame = table.take(row).to_pandas()
     return frame.assign(rank=owner.astype("int32")).drop(columns="ranks")
 
 
-def _rows_of_ranks(about: About, rank: IntArray, ranks: Sequence[int] | None) -> tuple[IntArray, IntArray]:
+def _rows_of_ranks(file: Path, about: About, rank: IntArray, ranks: Sequence[int] | None) -> tuple[IntArray, IntArray]:
     """Rank and row of the file for each row of every rank, whose rows may stand for other ranks too ``[N]`` each.
 
     Args:
         rank: rank of each row of the file.
         ranks: ranks wanted; None: all.
+
+    Raises:
+        InputError: rows that stand for a wanted rank are missing.
     """
-    like = {own: first for program in about.programs for own, first in zip(program.ranks, program.like, strict=False)}
+    like = _like(about)
+    if not like or not len(rank):
+        return rank, np.arange(len(rank))
     wanted = None if ranks is None else set(ranks)
     members: dict[int, list[int]] = {}
     for own, first in like.items():
         if wanted is None or own in wanted:
             members.setdefault(first, []).append(own)
-    if not like:
-        return rank, np.arange(len(rank))
+    absent = sorted(members.keys() - set(np.unique(rank).tolist()))
+    if absent:
+        stands = f"rows of rank {absent[0]}, which stand for rank {members[absent[0]][-1]}"
+        raise InputError("has rows missing", file=file, given="none", expected=stands)
     owners, rows = [], []
-    begins = np.flatnonzero(np.diff(rank, prepend=-1)).tolist()
+    begins = np.flatnonzero(np.diff(rank, prepend=rank[0] - 1)).tolist()
     for begin, end in zip(begins, [*begins[1:], len(rank)], strict=True):
         own = int(rank[begin])
         for member in members.get(own, [own] if own not in like else []):
@@ -165,11 +173,18 @@ def _with_rows(about: About, ranks: Sequence[int] | None) -> list[tuple[str, str
     """Filter of the ranks whose rows stand for these; None: all rows."""
     if ranks is None:
         return None
-    like = {own: first for program in about.programs for own, first in zip(program.ranks, program.like, strict=False)}
+    like = _like(about)
     return [("rank", "in", sorted({like.get(rank, rank) for rank in ranks}))]
 
 
 _EXPECTED = "a timeline.parquet that dlrmsim run or dlrmsim import wrote"
+
+
+def _like(about: About) -> dict[int, int]:
+    """Rank whose rows stand for each rank; empty where each has its own."""
+    return {own: first for program in about.programs for own, first in zip(program.ranks, program.like, strict=False)}
+
+
 _NAMES = ("task", "stream")
 """Columns of names; the others are whole numbers."""
 

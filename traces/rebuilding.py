@@ -57,8 +57,9 @@ def check(file: Path, about: About) -> None:
         if not program.ranks or min(program.ranks) < 0 or max(program.ranks) >= min(sizes, default=MAX_RANKS):
             expected = f"ranks 0 to {min(sizes, default=MAX_RANKS) - 1}"
             raise InputError("has ranks that its communicators do not have", file=file, key=where, expected=expected)
-        if program.like and (len(program.like) != len(program.ranks) or not set(program.like) <= set(program.ranks)):
-            expected = "a rank of the program for each rank"
+        like = dict(zip(program.ranks, program.like, strict=False))
+        if program.like and (len(program.like) != len(program.ranks) or any(like.get(of) != of for of in program.like)):
+            expected = "for each rank one with rows of its own"
             raise InputError("has ranks whose rows are missing", file=file, key=f"{where}.like", expected=expected)
         for place, task in enumerate(program.tasks):
             work = task.work
@@ -105,7 +106,7 @@ def import_rows(files: Sequence[Path], about: About, rows: Rows, name: str) -> I
     """
     if not len(rows.rank):
         raise InputError("has no rows of these ranks", file=files[0], expected="tasks of at least one rank")
-    _check_ranges(files[0], rows)
+    check_ranges(files[0], rows)
     origin = int(rows.start_ps.min())
     rows = Rows(rows.rank, rows.iteration, rows.start_ps - origin, rows.end_ps - origin)
     if np.any(rows.end_ps < rows.start_ps) or np.any(np.abs(rows.end_ps) > LONGEST_PS):
@@ -135,7 +136,7 @@ def import_rows(files: Sequence[Path], about: About, rows: Rows, name: str) -> I
     )
 
 
-def _check_ranges(file: Path, rows: Rows) -> None:
+def check_ranges(file: Path, rows: Rows) -> None:
     """Check that ranks, iterations and times are possible, so that none of them overflows.
 
     Raises:

@@ -103,6 +103,13 @@ class PlacedConvnet:
         """See `scenarios.convnet.levers.candidates`."""
         return candidates(self.resolved, bound)
 
+    def keeps_plan(self, resolved: ConvnetResolved) -> bool:
+        """Whether it has the same network and the same keys of the plan for blocks."""
+        one, other = self.resolved.scenario.workload, resolved.scenario.workload
+        return self.resolved.model == resolved.model and (one.out_of_core, one.out_of_core_plan, one.weights) == (
+            other.out_of_core, other.out_of_core_plan, other.weights
+        )  # fmt: skip
+
     def changed(self, resolved: ConvnetResolved, machine: Machine, *, place_again: bool = False) -> PlacedConvnet:
         """The job of a changed scenario, with this job's decisions for blocks or with a new plan.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from simulator.lowering import Machine
 from workloads.dlrm.family import DlrmWorkload
 from workloads.dlrm.iteration.volumes import volumes_of
 from workloads.dlrm.model.settings import DlrmSettings
+from workloads.dlrm.model.tables import expand_tables
 from workloads.dlrm.rows.cache import hit_rates
 from workloads.dlrm.sharding.plan import Plan
 from workloads.graph.schedule import SCHEDULES
@@ -30,14 +31,16 @@ class PlacedDlrm:
     """A DLRM on its ranks; see `scenarios.family.PlacedJob`.
 
     Attributes:
-        machine: machine that the plan is for.
+        machine: machine that the job is on.
         simulated: whether the planner simulated iterations.
+        own: whether the plan is that of this scenario, and not of another one.
     """
 
     resolved: DlrmResolved
     workload: DlrmWorkload
     machine: Machine
     simulated: bool = False
+    own: bool = True
 
     @property
     def varies(self) -> bool:
@@ -76,12 +79,25 @@ class PlacedDlrm:
 
         The plan of its own is this plan if nothing changes that the planner takes into account.
         """
-        settings = settings_of(resolved)
-        known = machine is self.machine and same(self._asked(resolved), self._asked(self.resolved))
-        if not place_again or (known and same(settings, self.workload.settings)):
-            workload = DlrmWorkload(resolved.model, self.workload.plan, settings)
-            return PlacedDlrm(resolved, workload, machine, self.simulated)
-        return _placed(PlanningJob(resolved, settings, machine), advise=False)
+        settings, plan = settings_of(resolved), self.workload.plan
+        asked = machine is self.machine and same(self._asked(resolved), self._asked(self.resolved))
+        known = self.own and asked and same(settings, self.workload.settings)
+        if place_again and not known:
+            return _placed(PlanningJob(resolved, settings, machine), advise=False)
+        if settings.precision.tables != self.workload.settings.precision.tables:
+            element_bytes = expand_tables(resolved.model, settings.precision.tables).element_bytes
+            plan = replace(plan, tables=replace(plan.tables, element_bytes=element_bytes))
+        return PlacedDlrm(resolved, DlrmWorkload(resolved.model, plan, settings), machine, self.simulated, known)
+
+    def keeps_plan(self, resolved: DlrmResolved) -> bool:
+        """Whether it has the same model and nodes, and the same keys of the plan."""
+        one, other = self.resolved, resolved
+        local, asked = self.workload.settings.local_world_size, one.scenario.workload
+        return (
+            (one.model, one.world_size, local) == (other.model, other.world_size, settings_of(other).local_world_size)
+            and asked.sharding == other.scenario.workload.sharding
+            and asked.rows_scaling == other.scenario.workload.rows_scaling
+        )
 
     def _asked(self, resolved: DlrmResolved) -> tuple[object, ...]:
         """Parts of a scenario that the plan depends on, beside the machine and the settings of generators."""

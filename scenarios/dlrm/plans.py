@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from math import inf
 
-from inputs.errors import InfeasibleError
+from inputs.errors import InfeasibleError, InputError
 from scenarios.capacity import MemoryReport, capacities_bytes
 from scenarios.dlrm.kernels import kernel_choice
 from scenarios.dlrm.rates import machine_times
@@ -126,10 +126,13 @@ class PlanningJob:
         return found
 
     def alone_s(self, plan: Plan) -> float:
-        """`scenarios.engine_run.iteration_alone_s` under a plan; infinite when the plan does not fit."""
+        """`scenarios.engine_run.iteration_alone_s` under a plan; infinite if it or a graph change does not fit."""
         if not self.report(plan).fits:
             return inf
-        return iteration_alone_s(self.resolved, self.workload(plan), self.machine)
+        try:
+            return iteration_alone_s(self.resolved, self.workload(plan), self.machine)
+        except InputError:
+            return inf
 
     def make(self, planner: str, *, advise: bool = False) -> Plan:
         """The plan of a planner, within the memory of every rank.

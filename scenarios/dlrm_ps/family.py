@@ -106,6 +106,10 @@ class PlacedPs:
             if chosen == "fp32":
                 yield Candidate(f"precision.{key}=fp16", "numerics")
 
+    def keeps_plan(self, resolved: PsResolved) -> bool:  # noqa: ARG002 - an interface
+        """True: nothing is planned."""
+        return True
+
     def changed(self, resolved: PsResolved, machine: Machine, *, place_again: bool = False) -> PlacedPs:  # noqa: ARG002 - an interface
         """The job of a changed scenario, whose tables are placed by the same rule."""
         return PlacedPs(resolved, _workload(resolved, machine))

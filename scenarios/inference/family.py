@@ -119,6 +119,10 @@ class PlacedInference:
         if precision.dense in ("fp32", "tf32") and cache is not None:
             yield Candidate("precision.dense=fp16", "numerics")
 
+    def keeps_plan(self, resolved: InferenceResolved) -> bool:  # noqa: ARG002 - an interface
+        """True: nothing is planned."""
+        return True
+
     def changed(
         self,
         resolved: InferenceResolved,

@@ -94,6 +94,10 @@ class PlacedTransformer:
         least = least_time_of(self.resolved, self.machine)
         return candidates(self.resolved, self.workload.settings, least, bound.iteration_time_s)
 
+    def keeps_plan(self, resolved: TransformerResolved) -> bool:  # noqa: ARG002 - an interface
+        """True: nothing is planned."""
+        return True
+
     def changed(
         self,
         resolved: TransformerResolved,

@@ -53,6 +53,25 @@ def test_an_import_has_every_rank(finished):
     )
 
 
+@pytest.mark.parametrize("ranks", [[100], []])
+def test_ranks_that_are_not_there_have_no_rows(finished, ranks, capsys):
+    file = finished.folder / "timeline.parquet"
+    assert len(dlrmsim.read_timeline(file, ranks=ranks)) == 0
+    with pytest.raises(InputError, match="has no rows of these ranks"):
+        dlrmsim.import_traces([file], ranks=ranks)
+
+
+def test_rows_that_stand_for_others_may_not_be_missing(finished, tmp_path):
+    table = pq.read_table(finished.folder / "timeline.parquet")
+    first = table["rank"].to_numpy().min()
+    pq.write_table(table.filter(table["rank"].to_numpy() != first), tmp_path / "less.parquet")
+    pq.write_table(table.slice(0, 0), tmp_path / "none.parquet")
+    if len(set(table["rank"].to_pylist())) > 1:
+        with pytest.raises(InputError, match="has rows missing"):
+            dlrmsim.read_timeline(tmp_path / "less.parquet")
+    assert len(dlrmsim.read_timeline(tmp_path / "none.parquet")) == 0
+
+
 def test_another_file_is_refused(tmp_path):
     (tmp_path / "timeline.parquet").write_text("no")
     with pytest.raises(InputError, match="no Parquet file"):

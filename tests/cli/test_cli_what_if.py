@@ -21,14 +21,13 @@ def test_each_change_is_a_row_beside_the_scenario(capsys):
 
 
 def test_plans_of_their_own_and_json(capsys):
-    change = ["--change", "workload.sharding.planner=row_wise"]
+    change = ["--change", "cluster.node.gpu.memory_bytes_per_s=4TB/s"]
     rows = {}
     for own in ([], ["--own-plan"]):
         assert main([*TINY, *change, *own, "--json"]) == 0
         rows[bool(own)] = json.loads(capsys.readouterr().out)["answers"][1]
     assert (rows[False]["plan"], rows[True]["plan"]) == ("kept", "own")
-    assert rows[False]["gain"] == 0.0, "the planner makes no difference to a plan that is kept"
-    assert rows[True]["gain"] != 0.0
+    assert min(row["gain"] for row in rows.values()) > 0.0
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,7 @@ def test_the_smallest_scenario_gets_the_published_defaults():
         ("run", {"iterations": 10**8}),
         ("run", {"max_iterations": 10**8}),
         ("nodes", 10**11),
-        ("world_size", 10**6),
+        ("world_size", 2 * 10**6),
         ("output", {"record": {"iterations": 1}}),
         ("variation", {"straggler_slowdown": 0.5}),
     ],

@@ -82,12 +82,51 @@ def test_a_bound_after_another_run_is_as_from_scratch():
     assert written(simulate(resolved, Silent(), before=before).summary) == written(simulate(resolved, Silent()).summary)
 
 
-def test_a_kept_plan_is_the_plan_of_the_unchanged_scenario(tiny):
-    answer = tiny.ask("workload.sharding.planner=row_wise")
+def test_a_kept_plan_is_the_plan_of_the_unchanged_scenario():
+    question = WhatIf.of(load_scenario("mlperf_dlrm_v1", ["nodes=2"]))
+    faster = "cluster.node.scale_up.bytes_per_s=2TB/s"
+    answer, own = question.ask(faster), question.ask(faster, plan="own")
     assert (answer.plan, answer.refusal) == ("kept", "")
-    assert answer.summary["sharding"] == tiny.unchanged.summary["sharding"]
-    own = tiny.ask("workload.sharding.planner=row_wise", plan="own")
-    assert own.summary["sharding"]["planner"] == "row_wise"
+    assert answer.summary["sharding"] == question.unchanged.summary["sharding"]
+    assert (own.plan, own.refusal) == ("own", "")
+
+
+@pytest.mark.parametrize("setting", ["workload.sharding.planner=row_wise", "workload.rows_scaling=fit"])
+def test_keys_of_the_plan_have_a_plan_of_their_own(tiny, setting):
+    answer = tiny.ask(setting)
+    assert (answer.plan, answer.refusal) == ("own", "")
+    assert answer.summary == tiny.ask(setting, plan="own").summary
+
+
+def test_wrong_keys_of_the_plan_are_refused(tiny):
+    assert "nonsense" in tiny.ask("workload.sharding.planner=nonsense").refusal
+
+
+def test_tables_of_another_precision_have_their_bytes_under_a_kept_plan(tiny):
+    answer = tiny.ask("precision.tables=fp16")
+    assert answer.plan == "kept"
+    before, after = (each.summary["memory"]["hbm"]["max_bytes"] for each in (tiny.unchanged, answer))
+    assert after < before
+
+
+def test_nodes_of_another_width_have_a_plan_of_their_own():
+    settings = ["cluster=dgx1_v100_32", "world_size=16", "workload.sharding.planner=table_row_wise"]
+    question = WhatIf.of(load_scenario("dlrm_default", settings))
+    assert "whole nodes" in question.ask("cluster=deepbench_titan_x").refusal
+
+
+def test_a_plan_that_was_kept_is_not_taken_for_the_scenarios_own(tiny):
+    """A job with the plan of another one, as the start of a further change."""
+    base = tiny.base.prepared
+    slow = asked_again(base.resolved, ["workload.sharding.planner=row_wise"])
+    kept = base.job.changed(slow, base.machine)
+    again = kept.changed(slow, base.machine, place_again=True)
+    assert kept.workload.plan.planner != again.workload.plan.planner == "row_wise"
+
+
+def test_no_such_plan_is_refused(tiny):
+    with pytest.raises(InputError, match="expected kept or own"):
+        tiny.ask("run.iterations=4", plan="keep")
 
 
 def test_another_number_of_ranks_has_a_plan_of_its_own(tiny):

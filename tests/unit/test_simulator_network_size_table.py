@@ -91,7 +91,7 @@ def test_average_is_over_sizes_not_time(zionex):
 
 @pytest.mark.parametrize(
     ("ranks", "per_node", "option"),
-    [(0, None, "--ranks"), (262_145, None, "--ranks"), (8, 0, "--ranks-per-node"), (8, 9, "--ranks-per-node")],
+    [(0, None, "--ranks"), (1_048_577, None, "--ranks"), (8, 0, "--ranks-per-node"), (8, 9, "--ranks-per-node")],
 )
 def test_impossible_groups_are_refused(zionex, ranks, per_node, option):
     with pytest.raises(InputError) as caught:

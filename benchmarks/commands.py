@@ -19,7 +19,7 @@ HOW_OFTEN = 5
 
 @dataclass(frozen=True, slots=True)
 class CommandCost:
-    """Processor time, user and system, of a process and those it waited for, and the largest memory of the process."""
+    """Processor time, user and system, of a process and its children, and the largest memory of the process."""
 
     cpu_s: float
     peak_rss_bytes: float

@@ -28,7 +28,7 @@ WHAT_IFS = 12
 
 
 def rows(name: str | None) -> Iterator[Row]:
-    """The rows of every job, or of those whose name begins so."""
+    """The rows of every job, or of the jobs whose names begin so."""
     for job, measured in JOBS.items():
         if name is None or job.startswith(name) or name.startswith(job):
             yield from measured()

@@ -22,7 +22,7 @@ from inputs.units import DIMENSIONS, Dimension, read_number, split_quantity
 RANGE_MARK = ".."
 
 MAX_RANKS = 1_048_576
-"""Ranks of the largest job, ten times those of the largest training clusters."""
+"""Ranks of the largest job, some ten times the GPUs of the largest training clusters."""
 MAX_SEED = 2**63 - 1
 
 

@@ -29,7 +29,7 @@ def page_of_plan(
     Args:
         version: version of this tool.
         title: kind of plan, behind the scenario's name.
-        facts: names and values beside those of the job.
+        facts: names and values beside the facts of the job.
         script: asset that draws the charts.
     """
     return assemble(

@@ -59,7 +59,7 @@ class MemoryReport:
         """Largest factor on some items with which every rank fits; negative where the other items alone are too much.
 
         Args:
-            items: names of items, each of which counts in every tier that has it.
+            items: names of items; an item counts in every tier that has it.
         """
         found = np.inf
         for tier in TIERS:

@@ -97,7 +97,7 @@ def _columns(graph: TaskGraph) -> int:
 
 
 def _amounts(work: Work, ranks: int) -> Iterator[FloatArray]:
-    """Amounts of a task that each rank has of its own ``[P]``; in collectives they do not tell ranks apart."""
+    """Amounts of a task that each rank has of its own ``[P]``; amounts of collectives do not distinguish ranks."""
     if not isinstance(work, CollectiveCall):
         for each in fields(work):
             value = getattr(work, each.name)

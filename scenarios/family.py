@@ -311,8 +311,8 @@ _SHIPPED = (
 FAMILIES: Registry[Family[Any, Any]] = Registry(
     "kind of workload", "dlrmsim.families", module_of={module.split(".")[1]: module for module in _SHIPPED}
 )
-"""Families by kind. Those that ship register themselves under the name of their package when their kind is first looked
-up; their modules build on this one, so they are named here and not imported."""
+"""Families by kind. A shipped family registers itself under the name of its package when its kind is first looked up;
+its module builds on this one, so it is named here and not imported."""
 
 
 def template_of(package: str) -> str:

@@ -15,7 +15,7 @@ def same_machine(one: ResolvedScenario, other: ResolvedScenario) -> bool:
 
 
 def machine_like(machine: Machine, before: ResolvedScenario, resolved: ResolvedScenario) -> Machine:
-    """The machine of a scenario: that of a scenario before it, if both are the same; raises as `machine_of`."""
+    """Machine of a scenario, the given one if an earlier scenario has the same; raises as `machine_of`."""
     if not same_machine(before, resolved):
         return machine_of(resolved)
     require_memory(expected_size(resolved))

@@ -70,7 +70,7 @@ def generated(
     progress: Progress,
     before: Prepared | None = None,
 ) -> Prepared:
-    """A placed job with its task graph, which is that of ``before`` if both are the same."""
+    """A placed job with its task graph; the graph of ``before`` is used again if both are the same."""
     transform = resolved.scenario.transform
     known = before is not None and before.machine is machine and before.resolved.scenario.transform == transform
     if before is not None and known and same(before.job.workload, job.workload):

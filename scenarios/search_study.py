@@ -1,4 +1,4 @@
-"""Outcome of a best-first search, for ``dlrmsim plan``: the choices that were run, and those that do not fit."""
+"""Outcome of a best-first search, for ``dlrmsim plan``: the choices that were run, and the choices that do not fit."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Iterations of a scenario with some keys changed, with its plan or with a plan of its own.
 
-The first run is kept, and a what-if makes again only what the change has an effect on: a plan that is kept costs
-nothing, and neither the bound nor an interval is looked for.
+The first run is kept, and a what-if repeats only the parts that the change affects. A kept plan costs nothing; bound
+and interval are left out.
 """
 
 from __future__ import annotations

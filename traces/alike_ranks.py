@@ -20,7 +20,7 @@ class AlikeRanks:
         tasks: tasks of the first rank.
         ranks: global ranks in the order of their traces ``[P]``.
         sources: trace of each rank, for messages ``[P]``.
-        places: place of each trace among those of the job, ascending ``[P]``.
+        places: place of each trace among all traces of the job, ascending ``[P]``.
         seconds: seconds of `Measured` and `Delay` tasks ``[T, P]``; None: as in ``tasks``, for one rank.
     """
 

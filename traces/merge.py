@@ -49,7 +49,7 @@ def merge(ranks: Sequence[RankTasks], communicators: Mapping[str, IntArray], wor
 
 
 def merge_alike(blocks: Sequence[AlikeRanks], communicators: Mapping[str, IntArray], world_size: int) -> Merged:
-    """Merge ranks that are alike, and those of other structures, into program groups; as `merge`."""
+    """Merge ranks that are alike, and ranks of other structures, into program groups; as `merge`."""
     _check_ranks(blocks, world_size)
     _check_agreement(blocks, communicators)
     groups: dict[Hashable, list[AlikeRanks]] = {}
@@ -97,7 +97,7 @@ def check_agreement(ranks: Sequence[RankTasks], communicators: Mapping[str, IntA
 
 @dataclass(frozen=True, slots=True)
 class _Member:
-    """A rank whose calls stand for those of all ranks that are alike."""
+    """A rank whose calls stand for the calls of all ranks that are alike."""
 
     rank: int
     source: str

@@ -33,7 +33,7 @@ class PlacedDlrm:
     Attributes:
         machine: machine that the job is on.
         simulated: whether the planner simulated iterations.
-        own: whether the plan is that of this scenario, and not of another one.
+        own: whether the plan was made for this scenario; False: another scenario's plan is kept.
     """
 
     resolved: DlrmResolved

@@ -139,7 +139,7 @@ def timeline_blocks(
 
     Args:
         programs: the program of each group, in the run's group order.
-        ranks: global ranks wanted, each with its own rows; default: all, of which ranks with the same times share rows.
+        ranks: global ranks wanted, each with its own rows; default: all ranks; ranks with the same times share rows.
     """
     symbols = Symbols.of(programs)
     for record in result.records:

@@ -90,7 +90,7 @@ def part_of(work_ps: int, part: tuple[int, int]) -> int:
 
 
 def compiled_phases(activities: Sequence[Activity]) -> tuple[Compiled, list[Phase]]:
-    """Phases of activities, and the phases of their rows: those with work on resources."""
+    """Phases of activities, and the phases with work on resources, which have rows in the table."""
     phases: list[Phase] = []
     return tuple(_compiled(activity, phases) for activity in activities), phases
 

@@ -43,7 +43,7 @@ def lower(
 class Lowerer:
     """Lowers one task graph, perhaps several times with classes improved.
 
-    What an improvement leaves as it is, is lowered once: the models say which, by being equal.
+    Parts whose models are equal with and without an improvement are lowered once.
     """
 
     def __init__(self, graph: TaskGraph, machine: Machine, variation: Variation | None = None) -> None:
@@ -75,7 +75,7 @@ class Lowerer:
             improve: classes of `BOUND_CLASSES` and `WHOLE_CLASSES` made better by a factor, e.g. ``{"NIC": 1.1}``.
                 ``input`` speeds up host and copy tasks of section ``input``; ``imbalance`` moves differences between
                 ranks (durations, sizes of collectives) the part ``factor - 1`` of the way to their mean;
-                ``communication`` divides the time of collectives and ``compute`` that of kernels, latencies included.
+                ``communication`` divides the time of collectives, ``compute`` the time of kernels, latencies included.
 
         Raises:
             InputError: a class of ``improve`` is unknown, the GPU lacks a precision, or a task takes longer than can

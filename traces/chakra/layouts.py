@@ -1,4 +1,4 @@
-"""Layouts of files: a trace whose bytes differ from those of another in times only is not parsed again."""
+"""Layouts of files: a trace that differs from another one in times only is not parsed again."""
 
 from __future__ import annotations
 

@@ -161,6 +161,6 @@ def _names_like(words: Container[str], sizes: Collection[str], names: Iterable[s
 
 
 def _model(parts: Sequence[str]) -> Sequence[str]:
-    """Words of a GPU's model: those of its name up to the first with a digit (rtx_3080_10), or all but its memory."""
+    """Words of a GPU's model: up to the first word with a digit (rtx_3080_10), or all words but its memory."""
     numbered = (place for place, word in enumerate(parts[:-1]) if any(map(str.isdigit, word)))
     return parts[: next(numbered, len(parts) - 2) + 1]

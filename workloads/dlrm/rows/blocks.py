@@ -15,7 +15,7 @@ from workloads.dlrm.model.tables import Tables
 from workloads.dlrm.rows.traffic import laws_of
 
 KEPT_BYTES = 256e6
-"""Memory for shares that are kept: those of a thousand tables over 8 and over 4,096 ranks are 66 MB."""
+"""Memory for kept shares: a thousand tables over 8 and over 4,096 ranks take 66 MB."""
 
 
 def row_blocks(rows: IntArray, ranks: int) -> IntArray:

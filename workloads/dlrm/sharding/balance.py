@@ -114,7 +114,7 @@ def _place_in_order(order: IntArray, costs: FloatArray, sizes: IntArray, places:
     room = places.room.copy()
     tight = sizes.sum() > 0.5 * room.sum() or sizes.max(initial=0) > 0.25 * room.min()
     alike = bool(np.all(above == above[:, :1]) and np.all(room == room[0]))
-    seen = 1 if alike else len(places)  # of equal empty places the first one is taken, so those behind it never matter
+    seen = 1 if alike else len(places)  # the first of equal empty places is taken, so the places behind it never matter
     for shard in order:
         cost = costs[shard]
         after = above[:, :seen] + cost[:, None]

@@ -1,0 +1,1 @@
+"""Captured training steps: recorded operators and collectives of a user's PyTorch program as a workload."""

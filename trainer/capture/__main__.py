@@ -1,0 +1,41 @@
+"""The process that captures a job: ``python -m trainer.capture REQUEST OUT``; standard output has the progress.
+
+It writes OUT/job.json, or OUT/refusal.json if the user's input is wrong, and leaves with 0 in both cases.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from contextlib import redirect_stdout
+from pathlib import Path
+
+import msgspec
+
+from inputs.errors import InputError
+from trainer.capture.request import JOB, REFUSAL, CaptureRequest, Refusal
+
+
+def main(request_file: str, out: str) -> None:
+    """Capture what a request file asks for."""
+    request = msgspec.json.decode(Path(request_file).read_bytes(), type=CaptureRequest)
+    progress = os.fdopen(os.dup(sys.stdout.fileno()), "w")
+
+    def captured(done: int, of: int) -> None:
+        print(done, of, file=progress, flush=True)
+
+    warnings.simplefilter("ignore")  # of PyTorch and of the user's code, which no one reads here
+    try:
+        from trainer.capture.capture import capture
+
+        with redirect_stdout(sys.stderr):  # the user's code may print
+            job = capture(request, captured)
+    except InputError as error:
+        (Path(out) / REFUSAL).write_bytes(msgspec.json.encode(Refusal.of(error)))
+        return
+    (Path(out) / JOB).write_bytes(msgspec.json.encode(job))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

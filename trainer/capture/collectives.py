@@ -1,0 +1,173 @@
+"""Collectives of a captured step: calls of c10d and its functional form as calls on communicators.
+
+Sizes are nccl-tests' ones (`simulator.collective_calls.CollectiveCall`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor
+from torch._ops import OpOverload
+
+from inputs.errors import InputError
+from simulator.collective_calls import CollectiveOp
+from trainer.capture.operators.call import Call
+from trainer.capture.tensors import bytes_of, dtype_of, tensors_in
+from workloads.captured.records import Collective
+
+C10D, FUNCTIONAL = "c10d", "_c10d_functional"
+WAIT = "wait_tensor"
+"""Operator of the functional form that lets a stream wait."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """Operation and size of a call.
+
+    Attributes:
+        tensors: whose element type counts.
+        parts: bytes that go to each member; empty: the same to all.
+        root: number of the root, or of the other rank of a message.
+    """
+
+    op: CollectiveOp
+    bytes: float
+    tensors: Sequence[Tensor]
+    parts: tuple[float, ...] = ()
+    root: int | None = None
+
+
+def is_collective(func: OpOverload) -> bool:
+    """Whether an operator is a collective or a message."""
+    return func.namespace in (C10D, FUNCTIONAL) and func._opname not in (WAIT, "monitored_barrier_")  # noqa: SLF001
+
+
+def group_of(call: Call) -> Any:
+    """Process group of a call: its name, or the object."""
+    return call.given.get("group_name", call.given.get("process_group"))
+
+
+def collective_of(call: Call, communicator: str, members: int, rank: int) -> Collective:
+    """The call on a communicator.
+
+    Args:
+        members: members of the process group.
+        rank: number of this rank among them.
+
+    Raises:
+        InputError: an operation that the simulator does not know.
+    """
+    name = call.func._opname.strip("_")  # noqa: SLF001
+    reader = _READERS.get(name)
+    if reader is None:
+        expected = "all_reduce, all_gather, reduce_scatter, all_to_all, broadcast, reduce, gather, scatter, send, recv"
+        raise InputError("a collective that the simulator does not know", given=call.name, expected=expected)
+    shape = reader(call, members)
+    total = sum(shape.parts)
+    even = not shape.parts or max(shape.parts) - min(shape.parts) < 1.0
+    dtype = dtype_of(shape.tensors[0]) if shape.tensors else "fp32"
+    peer = (shape.root or 0) - rank if shape.op == "send" else 0
+    return Collective(
+        op=shape.op,
+        communicator=communicator,
+        bytes=shape.bytes,
+        dtype=dtype,
+        sent=() if even or not total else tuple(part / total for part in shape.parts),
+        root=None if shape.op == "send" else shape.root,
+        peer=peer,
+    )
+
+
+def receives(call: Call) -> bool:
+    """Whether a message comes from the other rank."""
+    return call.func._opname.startswith(("recv", "irecv"))  # noqa: SLF001
+
+
+def _size(values: Any) -> float:
+    return sum(map(bytes_of, tensors_in(values)))
+
+
+def _whole(op: CollectiveOp, *names: str) -> Callable[[Call, int], Shape]:
+    """A call whose size is that of an argument."""
+
+    def read(call: Call, _: int) -> Shape:
+        tensors = [t for name in names for t in tensors_in(call.given.get(name))]
+        return Shape(op, _size(tensors), tensors)
+
+    return read
+
+
+def _times_members(op: CollectiveOp, *names: str) -> Callable[[Call, int], Shape]:
+    """A call whose size is that of an argument times the members."""
+
+    def read(call: Call, members: int) -> Shape:
+        tensors = [t for name in names for t in tensors_in(call.given.get(name))]
+        return Shape(op, members * _size(tensors), tensors, root=call.given.get("root_rank"))
+
+    return read
+
+
+def _uneven(call: Call, members: int) -> Shape:
+    """An all_to_all of one tensor, which splits may divide."""
+    given = call.given.get("input")
+    tensors = list(tensors_in(given))
+    size = _size(tensors)
+    splits = call.given.get("input_split_sizes") or ()
+    rows = sum(splits)
+    parts = tuple(size * part / rows for part in splits) if rows and len(splits) == members else ()
+    return Shape("all_to_all", size, tensors, parts)
+
+
+def _listed(call: Call, _: int) -> Shape:
+    """An all_to_all of a tensor for each member."""
+    tensors = list(tensors_in(call.given["input_tensors"]))
+    parts = tuple(map(bytes_of, tensors))
+    return Shape("all_to_all", sum(parts), tensors, parts)
+
+
+def _message(key: str) -> Callable[[Call, int], Shape]:
+    def read(call: Call, _: int) -> Shape:
+        tensors = list(tensors_in(call.given["tensors"]))
+        return Shape("send", _size(tensors), tensors, root=int(call.given[key]))
+
+    return read
+
+
+def _barrier(_: Call, __: int) -> Shape:
+    return Shape("barrier", 0.0, ())
+
+
+_READERS: dict[str, Callable[[Call, int], Shape]] = {
+    # c10d
+    "allreduce": _whole("all_reduce", "tensors"),
+    "allreduce_coalesced": _whole("all_reduce", "tensors"),
+    "allgather_base": _whole("all_gather", "output_tensor"),
+    "allgather": _whole("all_gather", "output_tensors"),
+    "allgather_into_tensor_coalesced": _whole("all_gather", "outputs"),
+    "reduce_scatter_base": _whole("reduce_scatter", "input_tensor"),
+    "reduce_scatter": _whole("reduce_scatter", "input_tensors"),
+    "reduce_scatter_tensor_coalesced": _whole("reduce_scatter", "inputs"),
+    "alltoall_base": _uneven,
+    "alltoall": _listed,
+    "broadcast": _whole("broadcast", "tensors"),
+    "reduce": _whole("reduce", "tensors"),
+    "gather": _times_members("gather", "input_tensors"),
+    "scatter": _times_members("scatter", "output_tensors"),
+    "send": _message("dst"),
+    "recv": _message("src"),
+    "barrier": _barrier,
+    # functional
+    "all_reduce": _whole("all_reduce", "input"),
+    "all_reduce_coalesced": _whole("all_reduce", "inputs"),
+    "all_gather_into_tensor": _times_members("all_gather", "input"),
+    "all_gather_into_tensor_out": _times_members("all_gather", "input"),
+    "all_gather_into_tensor_coalesced": _times_members("all_gather", "inputs"),
+    "reduce_scatter_tensor": _whole("reduce_scatter", "input"),
+    "reduce_scatter_tensor_out": _whole("reduce_scatter", "input"),
+    "reduce_scatter_tensor_coalesced": _whole("reduce_scatter", "inputs"),
+    "all_to_all_single": _uneven,
+}
+"""Operator without underscores -> what reads its size."""

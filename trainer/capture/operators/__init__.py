@@ -1,0 +1,1 @@
+"""Operators of PyTorch as works of a captured job, a file for each kind."""

@@ -1,0 +1,75 @@
+"""Gradients of some rows: sparse tensors, whose operators PyTorch cannot run on tensors without memory.
+
+Shapes of results follow from the number of stored rows alone; nothing else of such a tensor is known in a capture.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch._ops import OpOverload
+
+from trainer.capture.operators.call import Call
+from trainer.capture.tensors import bytes_of, is_sparse, tensors_in
+from workloads.captured.records import Moved, RecordedWork
+
+_SORT_PASSES = 4
+"""Times that the sort of a coalescing reads and writes indices of 32 bits: radix digits of 8 bits (CUB's default)."""
+
+
+class Unhandled:
+    """Result of operators that PyTorch runs itself."""
+
+
+def without_memory(func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Result of an operator on sparse gradients, or `Unhandled`.
+
+    Raises:
+        NotImplementedError: the operator makes a dense tensor of a sparse one.
+    """
+    sparse = [tensor for tensor in tensors_in((*args, kwargs)) if is_sparse(tensor)]
+    if not sparse:
+        return Unhandled
+    name, first = func._opname, args[0]  # noqa: SLF001 - the name without namespace and overload
+    if name in ("add_", "copy_") and not is_sparse(first):
+        return first
+    if name == "sparse_mask":
+        return _like(args[1])
+    if name in ("_coalesce", "coalesce"):
+        return first
+    if name in ("mul", "div", "pow", "neg", "add", "sub", "sqrt") and is_sparse(first):
+        return _like(first)
+    if name in ("mul_", "div_", "neg_", "add_", "sub_", "zero_") and is_sparse(first):
+        return first
+    return Unhandled
+
+
+def sparse_rows(call: Call) -> list[RecordedWork] | None:
+    """Kernel of an operator on sparse gradients; None of any other operator."""
+    sparse = [tensor for tensor in (*call.read, *call.written) if is_sparse(tensor)]
+    if not sparse or call.func._opname.startswith("embedding") or "backward" in call.func._opname:  # noqa: SLF001
+        return None
+    stored = bytes_of(sparse[0])
+    values, indices = bytes_of(sparse[0]._values()), bytes_of(sparse[0]._indices())  # noqa: SLF001
+    name = call.func._opname  # noqa: SLF001
+    if name in ("_coalesce", "coalesce"):
+        sorted_bytes = _SORT_PASSES * indices
+        return [Moved(read_bytes=stored + sorted_bytes, write_bytes=stored + sorted_bytes)]
+    if name in ("add_", "copy_") and not is_sparse(call.tensor("self")):
+        read = stored + (values if name == "add_" else 0.0)
+        return [Moved(read_bytes=read, write_bytes=values)]
+    return [Moved(read_bytes=stored, write_bytes=values)]
+
+
+def _like(sparse: Tensor) -> Tensor:
+    values = torch.empty_like(sparse._values())  # noqa: SLF001
+    made: Tensor = torch.sparse_coo_tensor(
+        sparse._indices(),  # noqa: SLF001
+        values,
+        sparse.shape,
+        check_invariants=False,
+        is_coalesced=True,
+    )
+    return made

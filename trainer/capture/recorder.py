@@ -1,0 +1,199 @@
+"""The recorder of a captured step: sees every operator below autograd, and notes its work, stream, module and section."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch._ops import OpOverload
+from torch._subclasses.fake_tensor import FakeTensor
+from torch.nn import Parameter
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from trainer.capture.collectives import WAIT, collective_of, group_of, is_collective, receives
+from trainer.capture.groups import GroupBook
+from trainer.capture.memory import MemoryBook
+from trainer.capture.modules import ModulePaths
+from trainer.capture.operators.call import Call
+from trainer.capture.operators.kernels import has_kernel, works_of
+from trainer.capture.operators.rows import Unhandled, without_memory
+from trainer.capture.streams import StreamBook, Waits
+from trainer.capture.tensors import StorageNumbers, Storages, tensors_in
+from workloads.captured.records import Collective, CopyWork, HostWait, RecordedWork
+
+BUILD, FORWARD, BACKWARD, OPTIMIZER = "build", "forward", "backward", "optimizer"
+
+_PLAIN = (Tensor, Parameter, FakeTensor)
+"""Types whose operators are kernels; those of others (DTensor...) come again with these."""
+
+
+@dataclass(slots=True)
+class RawTask:
+    """A task as it is recorded, see `workloads.captured.records.RecordedTask`.
+
+    Attributes:
+        reads: storages that it reads.
+        writes: storages that it writes.
+        receives: whether it receives a message.
+    """
+
+    operator: str
+    work: RecordedWork
+    module: str
+    section: str
+    stream: int
+    waits: Waits
+    launches: int = 1
+    reads: Storages = field(default_factory=dict)
+    writes: Storages = field(default_factory=dict)
+    receives: bool = False
+
+
+class StepRecorder(TorchDispatchMode):
+    """Records the operators of a rank.
+
+    Attributes:
+        tasks: of the step so far.
+        section: forward, unless the backward pass or an optimizer runs.
+    """
+
+    def __init__(self, streams: StreamBook, groups: GroupBook, modules: ModulePaths, memory: MemoryBook) -> None:
+        """Start without tasks, while the model is built."""
+        super().__init__()
+        self.streams, self.groups, self.modules, self.memory = streams, groups, modules, memory
+        self.tasks: list[RawTask] = []
+        self.section = BUILD
+        self.storages = StorageNumbers()
+        self.host_storages: set[int] = set()
+        self.device_storages: set[int] = set()
+        self.copied_storages: set[int] = set()
+        self.last_call: int | None = None
+        self.open_group: str | None = None
+        self._pending: dict[int, int] = {}
+
+    def begin_step(self) -> None:
+        """Forget the tasks so far, which are of the iteration before."""
+        self.tasks.clear()
+        self._pending.clear()
+        self.copied_storages.clear()
+        self.streams.begin_step()
+        self.memory.begin_step()
+        self.section = FORWARD
+
+    @property
+    def section_now(self) -> str:
+        """Section of the operator that runs."""
+        if self.section == FORWARD and torch._C._current_graph_task_id() != -1:  # noqa: SLF001
+            return BACKWARD
+        return self.section
+
+    def __torch_dispatch__(
+        self, func: OpOverload, types: Sequence[type], args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        """Run an operator and record it."""
+        kwargs = dict(kwargs or {})
+        if not all(issubclass(kind, _PLAIN) and kind in _PLAIN for kind in types):
+            return NotImplemented
+        result = without_memory(func, tuple(args), kwargs)
+        if result is Unhandled:
+            result = func(*args, **kwargs)
+        call = Call(func, args, kwargs, result)
+        section = self.section_now
+        if func._opname == WAIT:  # noqa: SLF001
+            self._wait_tensor(call)
+        elif is_collective(func):
+            self._collective(call)
+        elif has_kernel(call):
+            self._kernels(call)
+        self.memory.see(tensors_in(result), section)
+        return result
+
+    def host_waits(self, waits: Waits) -> None:
+        """Record that the host waits for tasks."""
+        if waits.tasks or waits.streams:
+            self._add(RawTask("synchronize", HostWait(), self.modules.now(), self.section_now, 0, waits))
+
+    def copy(self, tensor: Tensor, direction: str) -> None:
+        """Record a copy between host and device."""
+        size = float(tensor.numel() * tensor.element_size())
+        self._issue("copy", CopyWork(bytes=size, direction=direction), 1, {}, {})  # type: ignore[arg-type]
+
+    def wait_for(self, task: int | None) -> None:
+        """Let the current stream wait for a collective."""
+        if task is not None and task < len(self.tasks):
+            self.streams.wait(self.streams.current, Waits({task}))
+
+    def _kernels(self, call: Call) -> None:
+        if self.section == OPTIMIZER and all(t.dim() == 0 for t in (*call.read, *call.written)):
+            return  # numbers of steps, which PyTorch keeps on the host
+        for work, launches in works_of(call):
+            reads, writes = self.storages.touched(call.read), self.storages.touched(call.written)
+            self._issue(call.name, work, launches, reads, writes)
+
+    def _issue(self, name: str, work: RecordedWork, launches: int, reads: Storages, writes: Storages) -> None:
+        stream = self.streams.current
+        waits = self.streams.ready(stream)
+        task = RawTask(name, work, self.modules.now(), self.section_now, stream, waits, launches, reads, writes)
+        self.streams.issued(stream, self._add(task))
+
+    def _collective(self, call: Call) -> None:
+        group = group_of(call)
+        name = group if isinstance(group, str) else (self.open_group or "")
+        members = self.groups.members(name)
+        rank = members.index(torch.distributed.get_rank())
+        work = collective_of(call, self.groups.communicator(name), len(members), rank)
+        stream = self.streams.current
+        ready = self.streams.reached(stream)
+        last = self.streams.streams[stream].last
+        waits = Waits(ready.tasks - {-1 if last is None else last}, ready.streams)
+        task = RawTask(
+            work.op,
+            work,
+            self.modules.now(),
+            self.section_now,
+            stream,
+            waits,
+            reads=self.storages.touched(call.read),
+            writes=self.storages.touched(call.written),
+            receives=receives(call),
+        )
+        self.last_call = self._add(task)
+        for tensor in tensors_in(call.result):
+            self._pending[self.storages.of(tensor)] = self.last_call
+        for tensor in (*call.written, *call.read):
+            self.memory.see([tensor], self.section_now)
+        self._mark_buffers(call)
+
+    def _mark_buffers(self, call: Call) -> None:
+        """Buffers of collectives that are born in the step, other than gradients, are communication."""
+        if call.func.namespace == "c10d":
+            names = [key for key in call.given if key.startswith("output")]
+            for name in names:
+                for tensor in tensors_in(call.given[name]):
+                    self.memory.mark_new(tensor, "communication")
+
+    def _wait_tensor(self, call: Call) -> None:
+        self.wait_for(self._pending.get(self.storages.of(call.tensor("tensor"))))
+
+    def _add(self, task: RawTask) -> int:
+        task.waits.tasks = self._last_of_each(task.waits.tasks)
+        self.tasks.append(task)
+        self.memory.now = len(self.tasks)
+        return len(self.tasks) - 1
+
+
+    def _last_of_each(self, tasks: set[int]) -> set[int]:
+        """The last task of each stream and communicator, which ends after those before it."""
+        last: dict[str | int, int] = {}
+        for number in sorted(tasks):
+            task = self.tasks[number]
+            last[task.work.communicator if isinstance(task.work, Collective) else task.stream] = number
+        return set(last.values())
+
+
+def is_message(work: RecordedWork) -> bool:
+    """Whether a work is a message between two ranks."""
+    return isinstance(work, Collective) and work.op == "send"

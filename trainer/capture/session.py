@@ -1,0 +1,139 @@
+"""Capture of one rank: its function and its step run on tensors without memory, twice; the second time is recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.nn import Module, Parameter
+from torch.nn.modules.module import register_module_buffer_registration_hook, register_module_parameter_registration_hook
+
+from inputs.errors import InputError
+from trainer.capture.data_parallel import CapturedDataParallel
+from trainer.capture.devices import DeviceMap, gpu_names
+from trainer.capture.groups import GroupBook
+from trainer.capture.memory import MemoryBook
+from trainer.capture.modules import ModulePaths
+from trainer.capture.optimizers import captured_optimizers
+from trainer.capture.patches import replaced
+from trainer.capture.process_groups import captured_group, meshes_with_values
+from trainer.capture.recorder import FORWARD, RawTask, StepRecorder
+from trainer.capture.streams import BOOK
+from trainer.capture.user_code import READERS, located, refuse_values
+from workloads.captured.records import MemoryPeak
+
+
+@dataclass(frozen=True, slots=True)
+class RankRecording:
+    """The recorded step of a rank.
+
+    Attributes:
+        streams: names of its streams.
+        groups: process groups that it created.
+        samples: samples of its step, if the step says so.
+        kept: storages that live on after the step.
+    """
+
+    rank: int
+    tasks: tuple[RawTask, ...]
+    streams: tuple[str, ...]
+    groups: GroupBook
+    memory: MemoryPeak
+    samples: int | None
+    kept: frozenset[int]
+
+
+@contextmanager
+def stand_ins() -> Iterator[None]:
+    """Names of PyTorch that the user's file may import, replaced inside the block."""
+    with ExitStack() as stack:
+        stack.enter_context(replaced(torch.nn.parallel, DistributedDataParallel=CapturedDataParallel))
+        stack.enter_context(gpu_names())
+        stack.enter_context(meshes_with_values())
+        for owner, name in READERS:
+            stack.enter_context(replaced(owner, **{name: refuse_values}))
+        yield
+
+
+def capture_rank(
+    function: Callable[..., Any], file: Path, rank: int, world_size: int, mode: FakeTensorMode
+) -> RankRecording:
+    """Record the step of a rank.
+
+    Raises:
+        InputError: the function returns no step, or fails.
+    """
+    holder: list[StepRecorder] = []
+    streams = BOOK.start(lambda waits: holder[0].host_waits(waits))
+    memory, modules = MemoryBook(), ModulePaths()
+    recorder = StepRecorder(streams, GroupBook(world_size), modules, memory)
+    holder.append(recorder)
+    with ExitStack() as stack:
+        for block in (
+            captured_group(recorder, rank, world_size),
+            captured_optimizers(recorder),
+            _categories(memory),
+            replaced(torch.UntypedStorage, resize_=_noting_sizes(memory, torch.UntypedStorage.resize_)),
+            mode,
+            recorder,
+            modules,
+            DeviceMap(recorder),
+        ):
+            stack.enter_context(block)
+        with located(file):
+            step = function(rank, world_size)
+        if not callable(step):
+            raise InputError(
+                "the function returns no step",
+                file=file,
+                given=type(step).__name__,
+                expected="a function without arguments that runs one training step",
+            )
+        with located(file):
+            recorder.section = FORWARD
+            step()
+            recorder.begin_step()
+            step()
+        samples = getattr(step, "samples", None)
+        tasks = tuple(recorder.tasks)
+        peak = memory.peak(len(tasks), lambda task: tasks[task].module if task < len(tasks) else "")
+        kept = frozenset(recorder.storages.alive())
+    if not tasks:
+        raise InputError("the step starts nothing", file=file, expected="a step that computes on tensors")
+    names = tuple(stream.name for stream in streams.streams)
+    return RankRecording(rank, tasks, names, recorder.groups, peak, samples, kept)
+
+
+class _categories(ExitStack):  # noqa: N801 - a context manager
+    """Notes the storages of parameters and buffers."""
+
+    def __init__(self, memory: MemoryBook) -> None:
+        super().__init__()
+        self._memory = memory
+
+    def __enter__(self) -> _categories:
+        def parameter(_: Module, __: str, value: Parameter) -> None:
+            self._memory.mark(value, "parameters")
+
+        def buffer(_: Module, __: str, value: Any) -> None:
+            self._memory.mark(value, "buffers")
+
+        self.callback(register_module_parameter_registration_hook(parameter).remove)
+        self.callback(register_module_buffer_registration_hook(buffer).remove)
+        return self
+
+
+def _noting_sizes(memory: MemoryBook, resize: Callable[..., Any]) -> Callable[..., Any]:
+    """The method that changes the size of a storage, which notes it."""
+
+    def resized(storage: Any, size: int) -> Any:
+        result = resize(storage, size)
+        memory.resized(storage)
+        return result
+
+    return resized

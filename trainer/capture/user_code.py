@@ -1,0 +1,155 @@
+"""The user's file: its function, and errors at the line that causes them."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import ModuleType, TracebackType
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    UnsupportedFakeTensorException,
+    UnsupportedOperatorException,
+)
+
+from inputs.errors import DlrmsimError, InputError, nearest_name
+
+MODULE = "captured_step"
+"""Name under which the user's file is imported."""
+
+_WAY_OUT = "sizes and branches that do not depend on values: fixed shapes, torch.where, losses kept as tensors"
+
+
+def load_function(file: Path, name: str) -> Callable[..., Any]:
+    """A function of a file.
+
+    Raises:
+        InputError: the file cannot be imported or has no such function.
+    """
+    spec = importlib.util.spec_from_file_location(MODULE, file)
+    if spec is None or spec.loader is None:
+        raise InputError("no Python file", file=file, expected="a file that ends in .py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[MODULE] = module
+    sys.path.insert(0, str(file.parent))
+    with located(file):
+        spec.loader.exec_module(module)
+    found = getattr(module, name, None)
+    if not callable(found):
+        own = _functions(module)
+        raise InputError(
+            "no such function",
+            file=file,
+            given=name,
+            expected=f"one of {', '.join(own)}" if own else "a function of rank and world_size that returns a step",
+            nearest=nearest_name(name, own),
+        )
+    function: Callable[..., Any] = found
+    return function
+
+
+def _functions(module: ModuleType) -> list[str]:
+    """Functions that the file defines, without private ones."""
+    return [
+        name
+        for name, value in vars(module).items()
+        if callable(value) and getattr(value, "__module__", "") == MODULE and not name.startswith("_")
+    ]
+
+
+@contextmanager
+def located(file: Path) -> Iterator[None]:
+    """Report errors of the user's code with file and line.
+
+    Raises:
+        InputError: the code failed.
+    """
+    try:
+        yield
+    except DlrmsimError as error:
+        if isinstance(error, InputError) and error.file is None:
+            error.file, error.line = file, _line(error.__traceback__, file)
+        raise
+    except (DataDependentOutputException, DynamicOutputShapeException) as error:
+        raise InputError(
+            "the step depends on values of a tensor, and a capture has none",
+            file=file,
+            line=_line(error.__traceback__, file),
+            given=_operator(error),
+            expected=_WAY_OUT,
+        ) from None
+    except (UnsupportedOperatorException, UnsupportedFakeTensorException) as error:
+        raise InputError(
+            "an operator without an implementation for tensors without memory",
+            file=file,
+            line=_line(error.__traceback__, file),
+            given=_operator(error),
+            expected="torch.library.register_fake for it, or another operator",
+        ) from None
+    except SyntaxError as error:
+        raise InputError(f"no Python: {error.msg}", file=file, line=error.lineno) from None
+    except (Exception, SystemExit) as error:
+        raise _failed(error, file) from None
+
+
+def _failed(error: BaseException, file: Path) -> InputError:
+    """The message of an error of the user's code, or of PyTorch in it."""
+    line = _line(error.__traceback__, file)
+    words = " ".join(str(error).split())
+    if "default process group twice" in words:
+        return InputError(
+            "the process group exists already when the function is called",
+            file=file,
+            line=line,
+            given="init_process_group",
+            expected="no call of it, or one behind `if not dist.is_initialized()`",
+        )
+    if ".numpy() is not supported" in words or "tensor subclasses" in words:
+        return InputError(
+            "the step reads values of a tensor, and a capture has none",
+            file=file,
+            line=line,
+            given=words,
+            expected=_WAY_OUT,
+        )
+    return InputError(f"the code failed with {type(error).__name__}: {words}", file=file, line=line)
+
+
+def _operator(error: BaseException) -> str:
+    """Operator that an error of PyTorch names."""
+    func = getattr(error, "func", None)
+    name = str(func) if func is not None else str(error)
+    known = {"aten._local_scalar_dense.default": ".item(), bool() or float() of a tensor (aten._local_scalar_dense)"}
+    return known.get(name, name)
+
+
+def _line(trace: TracebackType | None, file: Path) -> int | None:
+    """Innermost line of the user's file in a traceback."""
+    found = [frame.lineno for frame in traceback.extract_tb(trace) if Path(frame.filename) == file]
+    return found[-1] if found else None
+
+
+def refuse_values(*_: Any, **__: Any) -> Any:
+    """Stands for functions that read data from files.
+
+    Raises:
+        InputError: always.
+    """
+    raise InputError(
+        "the step reads data, and a capture needs none",
+        expected="a batch of the right shapes made in the function, e.g. torch.randint(0, rows, (batch,))",
+    )
+
+
+READERS: tuple[tuple[Any, str], ...] = (
+    (torch, "load"),
+    (torch.utils.data.DataLoader, "__iter__"),
+)
+"""Functions that read data."""

@@ -2,10 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from torch import Tensor
+
 from trainer.capture.operators.call import Call
-from workloads.captured.records import RecordedWork
+from trainer.capture.tensors import dtype_of
+from workloads.captured.records import Lookup, RecordedWork, Table, Update
+
+_NAMESPACE = "dlrmsim"
 
 
 def table_batched(call: Call) -> list[RecordedWork] | None:
-    """The kernel of a table-batched operator; None of any other operator."""
-    return None
+    """The kernel of an operator of `trainer.capture.tables`; None of any other operator."""
+    if call.func.namespace != _NAMESPACE:
+        return None
+    weights: Sequence[Tensor] = call.given["weights"]
+    indices: Sequence[Tensor] = call.given["indices"]
+    tables = tuple(_table(weight, own) for weight, own in zip(weights, indices, strict=True))
+    dtype, index_bytes = dtype_of(weights[0]), indices[0].element_size()
+    if call.func._opname == "table_lookup":  # noqa: SLF001 - the name without namespace and overload
+        return [Lookup(tables=tables, dtype=dtype, index_bytes=index_bytes, output_dtype=dtype_of(call.result))]
+    return [
+        Update(
+            tables=tables,
+            dtype=dtype,
+            index_bytes=index_bytes,
+            gradient_dtype=dtype_of(call.tensor("gradient")),
+            optimizer=call.given["optimizer"],
+        )
+    ]
+
+
+def _table(weight: Tensor, indices: Tensor) -> Table:
+    return Table(rows=weight.shape[0], dim=weight.shape[1], lookups=indices.numel(), bags=indices.shape[0])

@@ -1,0 +1,144 @@
+"""Embedding tables of a rank in one kernel, as FBGEMM's table-batched embeddings have them.
+
+The operators ``dlrmsim::table_lookup`` and ``dlrmsim::table_update`` run on a CPU, table by table; a capture takes each
+as the one kernel that it is on a GPU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import Module, Parameter, ParameterList
+
+from workloads.captured.records import Optimized
+
+LOOKUP, UPDATE = "dlrmsim::table_lookup", "dlrmsim::table_update"
+
+
+@torch.library.custom_op(LOOKUP, mutates_args=())
+def table_lookup(weights: Sequence[Tensor], indices: Sequence[Tensor]) -> Tensor:
+    """Sums of the rows of each bag, tables beside each other ``[bags, sum of dims]``.
+
+    Args:
+        weights: tables ``[rows, dim]``.
+        indices: rows of each bag ``[bags, lookups]`` of each table.
+    """
+    pooled = [torch.nn.functional.embedding_bag(own, table, mode="sum") for own, table in zip(indices, weights, strict=True)]
+    return torch.cat(pooled, dim=1)
+
+
+@table_lookup.register_fake
+def _(weights: Sequence[Tensor], indices: Sequence[Tensor]) -> Tensor:
+    return weights[0].new_empty(indices[0].shape[0], sum(table.shape[1] for table in weights))
+
+
+@torch.library.custom_op(UPDATE, mutates_args={"weights", "state"})
+def table_update(
+    weights: Sequence[Tensor],
+    state: Sequence[Tensor],
+    indices: Sequence[Tensor],
+    gradient: Tensor,
+    optimizer: str,
+    learning_rate: float,
+) -> None:
+    """Apply the gradients of bags ``[bags, sum of dims]`` to the rows that were looked up.
+
+    Args:
+        state: sums of squares of each table, ``[rows]`` or ``[rows, dim]``; empty for SGD.
+        optimizer: sgd, adagrad or rowwise_adagrad.
+    """
+    first = 0
+    for number, (table, own) in enumerate(zip(weights, indices, strict=True)):
+        rows, place = own.reshape(-1).unique(return_inverse=True)
+        part = gradient[:, first : first + table.shape[1]].repeat_interleave(own.shape[1], dim=0).to(table.dtype)
+        summed = torch.zeros(len(rows), table.shape[1], dtype=table.dtype).index_add_(0, place, part)
+        if optimizer == "sgd":
+            step = summed
+        else:
+            squares = summed.square().mean(dim=1) if optimizer == "rowwise_adagrad" else summed.square()
+            state[number].index_add_(0, rows, squares)
+            scale = state[number][rows].sqrt_().add_(1e-8)
+            step = summed / (scale[:, None] if optimizer == "rowwise_adagrad" else scale)
+        table.index_add_(0, rows, step, alpha=-learning_rate)
+        first += table.shape[1]
+
+
+@table_update.register_fake
+def _(
+    weights: Sequence[Tensor],
+    state: Sequence[Tensor],
+    indices: Sequence[Tensor],
+    gradient: Tensor,
+    optimizer: str,
+    learning_rate: float,
+) -> None:
+    return None
+
+
+class _Lookup(torch.autograd.Function):
+    """The lookup, whose backward pass is the update."""
+
+    @staticmethod
+    def forward(ctx: Any, batch: TableBatch, _: Tensor, *indices: Tensor) -> Tensor:
+        ctx.batch, ctx.indices = batch, indices
+        found: Tensor = table_lookup(list(batch.tables), list(indices))
+        return found
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[None, ...]:
+        batch: TableBatch = ctx.batch
+        tables, state = list(batch.tables), list(batch.state)
+        table_update(tables, state, list(ctx.indices), gradients[0], batch.optimizer, batch.learning_rate)
+        return (None,) * (2 + len(ctx.indices))
+
+
+class TableBatch(Module):
+    """Embedding tables with one kernel for all lookups and one for all gradients and updates.
+
+    Attributes:
+        tables: weights ``[rows, dim]``, which no other optimizer updates.
+        state: sums of squares of Adagrad.
+    """
+
+    def __init__(
+        self,
+        rows: Sequence[int],
+        dim: int | Sequence[int],
+        *,
+        optimizer: Optimized = "sgd",
+        learning_rate: float = 0.01,
+        dtype: torch.dtype = torch.float32,
+        device: torch.device | str | None = None,
+    ) -> None:
+        """Make the tables.
+
+        Args:
+            rows: rows of each table.
+            dim: columns of all tables, or of each.
+            optimizer: sgd, adagrad or rowwise_adagrad.
+        """
+        super().__init__()
+        dims = [dim] * len(rows) if isinstance(dim, int) else list(dim)
+        made = [torch.empty(n, d, dtype=dtype, device=device) for n, d in zip(rows, dims, strict=True)]
+        self.tables = ParameterList([Parameter(table, requires_grad=False) for table in made])
+        shapes: dict[str, list[tuple[int, ...]]] = {
+            "sgd": [],
+            "rowwise_adagrad": [(n,) for n in rows],
+            "adagrad": list(zip(rows, dims, strict=True)),
+        }
+        state = [Parameter(torch.zeros(shape, device=device), requires_grad=False) for shape in shapes[optimizer]]
+        self.state = ParameterList(state)
+        self.optimizer, self.learning_rate = optimizer, learning_rate
+        self._anchor = torch.empty(0, requires_grad=True, device=device)
+
+    def forward(self, indices: Sequence[Tensor]) -> Tensor:
+        """Sums of the rows of each bag, tables beside each other ``[bags, sum of dims]``.
+
+        Args:
+            indices: rows of each bag ``[bags, lookups]`` of each table.
+        """
+        found: Tensor = _Lookup.apply(self, self._anchor, *indices)  # type: ignore[no-untyped-call]
+        return found

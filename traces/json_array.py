@@ -17,8 +17,8 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from inputs.errors import InputError
+from inputs.typed import UNREAD, wrong_type
 from traces.source import CHUNK_BYTES, MAX_ITEM_BYTES, chunks
-from traces.typed import UNREAD, wrong_type
 
 E = TypeVar("E")
 

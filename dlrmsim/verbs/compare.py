@@ -10,9 +10,9 @@ import msgspec
 
 from dlrmsim.verbs.what import Name
 from inputs.errors import InputError
+from inputs.typed import typed
 from reports.comparison import Difference, Summary, differences
 from scenarios.progress import Progress
-from traces.typed import typed
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,12 +17,13 @@ import msgspec
 import numpy as np
 
 from inputs.errors import InputError
+from inputs.typed import UNREAD, typed, wrong_type
 from simulator.program import IntArray
 from traces.collective_args import KeptArgs, ProcessGroup
 from traces.json_array import JsonArray
 from traces.kineto.events import DEVICE, EventKind, Events, Interner, RankTrace, concatenated
 from traces.kineto.shapes import has_shape
-from traces.typed import UNREAD, Rank, RankCount, rank_in_name, typed, wrong_type
+from traces.typed import Rank, RankCount, rank_in_name
 
 PS_PER_US = 1_000_000
 NS_PER_US = 1_000

@@ -13,9 +13,10 @@ from typing import Annotated, Any, TypeAlias
 import msgspec
 
 from inputs.errors import InputError
+from inputs.typed import typed
 from traces.collective_args import CollectiveArgs, KeptArgs, ProcessGroup, read_args
 from traces.json_array import JsonArray
-from traces.typed import MAX_BYTES, MAX_RANKS, rank_in_name, typed
+from traces.typed import MAX_BYTES, MAX_RANKS, rank_in_name
 
 COMMS = "record_param_comms"
 _RANK = re.compile(r"(?:rank|worker|eg|et)?[-_.]?(\d+)\.json(?:\.gz)?$")

@@ -13,6 +13,7 @@ from math import prod
 from pathlib import Path
 
 from inputs.errors import InputError
+from inputs.typed import typed
 from simulator.collective_calls import CollectiveCall
 from simulator.operators import Elementwise, Gemm, HostWork
 from simulator.precisions import Precision
@@ -32,7 +33,7 @@ from traces.pytorch.execution_trace import (
     words_of,
 )
 from traces.rank_tasks import RankTasks, RankTasksBuilder
-from traces.typed import ONE_EACH, no_such_ranks, typed
+from traces.typed import ONE_EACH, no_such_ranks
 
 SECTION = "iteration"
 _GEMMS = {"aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm"}

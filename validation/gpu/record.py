@@ -14,9 +14,9 @@ import msgspec
 
 from hardware_specs.loader import read_cluster
 from hardware_specs.types import Cluster
+from inputs.typed import typed
 from inputs.yaml_lines import Document
 from scenarios.resolve import ResolvedScenario, resolve
-from traces.typed import typed
 from validation.host.ranges import Duration, Text
 from validation.host.record import packed, unpacked
 from validation.host.record_rows import checked_rows

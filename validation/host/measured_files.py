@@ -11,7 +11,8 @@ import numpy as np
 
 from inputs.errors import InputError
 from inputs.given import shown
-from traces.typed import RankCount, typed
+from inputs.typed import typed
+from traces.typed import RankCount
 from validation.host.ranges import LONGEST_S, MOST, SHORTEST_S, Cores, Duration, Text
 
 if TYPE_CHECKING:  # loading it takes longer than a command line may take to start

@@ -17,9 +17,9 @@ from hardware_specs.types import Cluster
 from inputs.catalog import shipped_files
 from inputs.errors import InputError, nearest_name
 from inputs.given import shown
+from inputs.typed import typed
 from inputs.yaml_lines import Document
 from scenarios.resolve import ResolvedScenario, resolve
-from traces.typed import typed
 from validation.host.iteration_parts import TrainedRank
 from validation.host.machine import HostFacts
 from validation.host.operator_times import TimedRank

@@ -165,10 +165,12 @@ class Collective(_Work, frozen=True, tag="collective"):
 
     Attributes:
         bytes: size as `simulator.collective_calls.CollectiveCall` has it: nccl-tests' one.
-        sent: elements of an uneven all_to_all that go to each member in its rank order, as fractions of ``bytes``;
-            empty: even.
+        sent: elements of an uneven all_to_all that go to each member in the communicator's order, as fractions of
+            ``bytes``; empty: even.
         root: number of the root in the communicator.
         peer: of send: rank that receives, less the one that sends.
+        receives: of send: whether the rank of the task receives; it counts where the communicator has ranks on both
+            sides of it.
     """
 
     op: CollectiveOp
@@ -178,6 +180,7 @@ class Collective(_Work, frozen=True, tag="collective"):
     sent: tuple[float, ...] = ()
     root: Index | None = None
     peer: int = 0
+    receives: bool = False
 
 
 class HostWait(_Work, frozen=True, tag="host_wait"):

@@ -23,6 +23,7 @@ __all__ = [
     "CalibrateHostResult",
     "CalibrateKernelsResult",
     "CalibrateOverheadsResult",
+    "CaptureResult",
     "CheckResult",
     "CollectiveResult",
     "CompareResult",
@@ -36,6 +37,7 @@ __all__ = [
     "RunResult",
     "SolveResult",
     "SweepResult",
+    "TableBatch",
     "ValidateMeasuredResult",
     "ValidateResult",
     "WhatIfResult",
@@ -47,6 +49,7 @@ __all__ = [
     "calibrate_host",
     "calibrate_kernels",
     "calibrate_overheads",
+    "capture",
     "check",
     "collective",
     "compare",
@@ -70,6 +73,7 @@ __all__ = [
 ]
 
 _ELSEWHERE = {
+    "TableBatch": "trainer.capture.tables",
     "Progress": "scenarios.progress",
     "ResolvedScenario": "scenarios.resolve",
     "json_schema": "dlrmsim.formats",
@@ -91,6 +95,7 @@ if TYPE_CHECKING:
     from dlrmsim.verbs.calibrate_host import CalibrateHostResult, calibrate_host
     from dlrmsim.verbs.calibrate_kernels import CalibrateKernelsResult, calibrate_kernels
     from dlrmsim.verbs.calibrate_overheads import CalibrateOverheadsResult, calibrate_overheads
+    from dlrmsim.verbs.capture import CaptureResult, capture
     from dlrmsim.verbs.check import CheckResult, check
     from dlrmsim.verbs.collective import CollectiveResult, collective
     from dlrmsim.verbs.compare import CompareResult, compare
@@ -108,6 +113,7 @@ if TYPE_CHECKING:
     from scenarios.progress import Progress
     from scenarios.resolve import ResolvedScenario, load_scenario
     from traces.parquet import read_timeline
+    from trainer.capture.tables import TableBatch
 else:
 
     def __getattr__(name: str) -> object:

@@ -15,6 +15,7 @@ import typer
 
 from dlrmsim.cli.advise import advise
 from dlrmsim.cli.calibrate import calibrate
+from dlrmsim.cli.capture import capture
 from dlrmsim.cli.collective import collective
 from dlrmsim.cli.command_group import CommandGroup
 from dlrmsim.cli.compare import compare
@@ -60,6 +61,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "plan": plan,
     "advise": advise,
     "collective": collective,
+    "capture": capture,
     "measure": measure,
     "validate": validate,
     "import": import_traces,

@@ -14,10 +14,10 @@ MAX_RANKS_PER_CORE = 8
 """Ranks of a job per core at most: more would measure how processes take turns."""
 
 
-def require_torch() -> None:
-    """Refuse to go on without PyTorch."""
+def require_torch(what: str = "measuring") -> None:
+    """Refuse to go on without PyTorch, which ``what`` needs."""
     if find_spec("torch") is None:
-        raise MissingExtraError("measuring needs PyTorch: pip install 'dlrmsim[trainer]'")
+        raise MissingExtraError(f"{what} needs PyTorch: pip install 'dlrmsim[trainer]'")
 
 
 def device_for(asked: str | None, ranks: int) -> str:

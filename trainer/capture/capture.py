@@ -79,8 +79,8 @@ def _samples(recordings: Sequence[RankRecording], request: CaptureRequest) -> in
     found: list[Any] = [recording.samples for recording in recordings]
     if any(value is None for value in found):
         return None
-    if not all(isinstance(value, int) and value > 0 for value in found):
-        raise InputError(
-            "samples of a step are no whole number", file=request.file, given=found[0], expected="1 or more"
-        )
-    return round(sum(found) / len(found))
+    wrong = next((value for value in found if not isinstance(value, int) or value < 1), None)
+    if wrong is not None:
+        message = "samples of a step are no whole number"
+        raise InputError(message, file=request.file, given=wrong, expected="1 or more")
+    return round(sum(map(int, found)) / len(found))

@@ -50,12 +50,11 @@ def group_of(call: Call) -> Any:
     return call.given.get("group_name", call.given.get("process_group"))
 
 
-def collective_of(call: Call, communicator: str, members: int, rank: int) -> Collective:
-    """The call on a communicator.
+def collective_of(call: Call, communicator: str, members: Sequence[int], rank: int) -> Collective:
+    """The call of a rank on a communicator.
 
     Args:
-        members: members of the process group.
-        rank: number of this rank among them.
+        members: ranks of the process group, in its order.
 
     Raises:
         InputError: an operation that the simulator does not know.
@@ -65,11 +64,12 @@ def collective_of(call: Call, communicator: str, members: int, rank: int) -> Col
     if reader is None:
         expected = "all_reduce, all_gather, reduce_scatter, all_to_all, broadcast, reduce, gather, scatter, send, recv"
         raise InputError("a collective that the simulator does not know", given=call.name, expected=expected)
-    shape = reader(call, members)
+    shape = reader(call, len(members))
     total = sum(shape.parts)
     even = not shape.parts or max(shape.parts) - min(shape.parts) < 1.0
     dtype = dtype_of(shape.tensors[0]) if shape.tensors else "fp32"
-    peer = (shape.root or 0) - rank if shape.op == "send" else 0
+    receives = call.func._opname.startswith(("recv", "irecv"))  # noqa: SLF001 - the name without namespace
+    distance = members[shape.root or 0] - rank if shape.op == "send" else 0
     return Collective(
         op=shape.op,
         communicator=communicator,
@@ -77,13 +77,9 @@ def collective_of(call: Call, communicator: str, members: int, rank: int) -> Col
         dtype=dtype,
         sent=() if even or not total else tuple(part / total for part in shape.parts),
         root=None if shape.op == "send" else shape.root,
-        peer=peer,
+        peer=-distance if receives else distance,
+        receives=receives,
     )
-
-
-def receives(call: Call) -> bool:
-    """Whether a message comes from the other rank."""
-    return call.func._opname.startswith(("recv", "irecv"))  # noqa: SLF001
 
 
 def _size(values: Any) -> float:
@@ -149,7 +145,7 @@ _READERS: dict[str, Callable[[Call, int], Shape]] = {
     "allgather_into_tensor_coalesced": _whole("all_gather", "outputs"),
     "reduce_scatter_base": _whole("reduce_scatter", "input_tensor"),
     "reduce_scatter": _whole("reduce_scatter", "input_tensors"),
-    "reduce_scatter_tensor_coalesced": _whole("reduce_scatter", "inputs"),
+    "reduce_scatter_tensor_coalesced": _whole("reduce_scatter", "inputs"),  # of both
     "alltoall_base": _uneven,
     "alltoall": _listed,
     "broadcast": _whole("broadcast", "tensors"),
@@ -167,7 +163,6 @@ _READERS: dict[str, Callable[[Call, int], Shape]] = {
     "all_gather_into_tensor_coalesced": _times_members("all_gather", "inputs"),
     "reduce_scatter_tensor": _whole("reduce_scatter", "input"),
     "reduce_scatter_tensor_out": _whole("reduce_scatter", "input"),
-    "reduce_scatter_tensor_coalesced": _whole("reduce_scatter", "inputs"),
     "all_to_all_single": _uneven,
 }
 """Operator without underscores -> what reads its size."""

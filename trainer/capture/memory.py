@@ -27,7 +27,7 @@ CATEGORIES: tuple[Category, ...] = (
 )  # fmt: skip
 
 BLOCK_BYTES = 512
-"""Bytes to which PyTorch's caching allocator rounds sizes up (pytorch c10/cuda/CUDACachingAllocator.cpp, kMinBlockSize)."""
+"""Bytes to which PyTorch's caching allocator rounds sizes up (c10/cuda/CUDACachingAllocator.cpp, kMinBlockSize)."""
 
 SAMPLES = 2000
 """Most points of the curve that a job keeps."""

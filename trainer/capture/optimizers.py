@@ -39,9 +39,7 @@ def captured_optimizers(recorder: StepRecorder) -> Iterator[None]:
         stack.callback(register_optimizer_step_pre_hook(begin).remove)
         stack.callback(register_optimizer_step_post_hook(end).remove)
         for module in _modules():
-            stack.enter_context(
-                replaced(module, _get_value=_value, _default_to_fused_or_foreach=_as_on_gpus)
-            )
+            stack.enter_context(replaced(module, _get_value=_value, _default_to_fused_or_foreach=_as_on_gpus))
         yield
 
 

@@ -26,10 +26,11 @@ _CALLS = (
 )  # fmt: skip
 """Methods of a process group that start a collective, by their names in all releases."""
 
+
 @contextmanager
 def captured_group(recorder: StepRecorder, rank: int, world_size: int) -> Iterator[None]:
     """The default process group of a rank, inside the block."""
-    dist.init_process_group("fake", rank=rank, world_size=world_size, store=FakeStore())  # type: ignore[no-untyped-call]
+    dist.init_process_group("fake", rank=rank, world_size=world_size, store=FakeStore())
     works = _Works(recorder)
     try:
         with ExitStack() as stack:
@@ -50,7 +51,9 @@ def meshes_with_values() -> Iterator[None]:
     """Device meshes whose numbers of ranks are known, inside the block."""
     own = vars(DeviceMesh).items()
     methods: dict[str, Any] = {name: _with_values(value) for name, value in own if isinstance(value, FunctionType)}
-    methods |= {name: property(_with_values(value.fget)) for name, value in own if isinstance(value, property)}
+    methods |= {
+        name: property(_with_values(value.fget)) for name, value in own if isinstance(value, property) and value.fget
+    }
     methods["__init__"] = _on_host(methods["__init__"], 1)
     make = _on_host(_with_values(device_mesh.init_device_mesh), 0)
     with ExitStack() as stack:
@@ -97,9 +100,7 @@ def _noting(recorder: StepRecorder, helper: Callable[..., Any]) -> Callable[...,
     """The function that creates a process group, which notes it."""
 
     @wraps(helper)
-    def create(
-        group_size: int, group_rank: int, global_ranks_in_group: list[int], *args: Any, **kwargs: Any
-    ) -> Any:
+    def create(group_size: int, group_rank: int, global_ranks_in_group: list[int], *args: Any, **kwargs: Any) -> Any:
         with _disable_current_modes():
             made = helper(group_size, group_rank, global_ranks_in_group, *args, **kwargs)
         group = made[0]

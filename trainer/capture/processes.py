@@ -6,7 +6,7 @@ import multiprocessing
 from collections.abc import Callable, Iterator, Sequence
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from inputs.errors import InputError
 from trainer.capture.request import Refusal
@@ -17,9 +17,7 @@ R = TypeVar("R")
 _Started = tuple[BaseProcess, Connection]
 
 
-def in_processes(
-    record: Callable[[int], R], ranks: Sequence[int], captured: Callable[[int, int], None]
-) -> Iterator[R]:
+def in_processes(record: Callable[[int], R], ranks: Sequence[int], captured: Callable[[int, int], None]) -> Iterator[R]:
     """Results of a function for each rank, in order; as many processes run as there are cores.
 
     Args:
@@ -35,7 +33,7 @@ def in_processes(
             while waiting and len(running) < len(usable_cores()):
                 running.append(_start(record, waiting.pop()))
             process, results = running.pop(0)
-            found = _result(process, results, ranks[done])
+            found: R = _result(process, results, ranks[done])
             done += 1
             captured(done, len(ranks))
             yield found
@@ -63,7 +61,7 @@ def _run(record: Callable[[int], R], rank: int, results: Connection) -> None:
     results.close()
 
 
-def _result(process: BaseProcess, results: Connection, rank: int) -> object:
+def _result(process: BaseProcess, results: Connection, rank: int) -> Any:
     try:
         found = results.recv()
     except EOFError:

@@ -1,4 +1,4 @@
-"""The recorder of a captured step: sees every operator below autograd, and notes its work, stream, module and section."""
+"""Recorder of a captured step, which sees every operator below autograd and notes its work, stream and module."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.nn import Parameter
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from trainer.capture.collectives import WAIT, collective_of, group_of, is_collective, receives
+from trainer.capture.collectives import WAIT, collective_of, group_of, is_collective
 from trainer.capture.groups import GroupBook
 from trainer.capture.memory import MemoryBook
 from trainer.capture.modules import ModulePaths
@@ -37,7 +37,6 @@ class RawTask:
     Attributes:
         reads: storages that it reads.
         writes: storages that it writes.
-        receives: whether it receives a message.
     """
 
     operator: str
@@ -49,7 +48,6 @@ class RawTask:
     launches: int = 1
     reads: Storages = field(default_factory=dict)
     writes: Storages = field(default_factory=dict)
-    receives: bool = False
 
 
 class StepRecorder(TorchDispatchMode):
@@ -62,7 +60,7 @@ class StepRecorder(TorchDispatchMode):
 
     def __init__(self, streams: StreamBook, groups: GroupBook, modules: ModulePaths, memory: MemoryBook) -> None:
         """Start without tasks, while the model is built."""
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.streams, self.groups, self.modules, self.memory = streams, groups, modules, memory
         self.tasks: list[RawTask] = []
         self.section = BUILD
@@ -142,15 +140,14 @@ class StepRecorder(TorchDispatchMode):
     def _collective(self, call: Call) -> None:
         group = group_of(call)
         name = group if isinstance(group, str) else (self.open_group or "")
-        members = self.groups.members(name)
-        rank = members.index(torch.distributed.get_rank())
-        work = collective_of(call, self.groups.communicator(name), len(members), rank)
+        rank = torch.distributed.get_rank()
+        work = collective_of(call, self.groups.communicator(name), self.groups.members(name), rank)
         stream = self.streams.current
         ready = self.streams.reached(stream)
         last = self.streams.streams[stream].last
         waits = Waits(ready.tasks - {-1 if last is None else last}, ready.streams)
         task = RawTask(
-            work.op,
+            "receive" if work.receives else work.op,
             work,
             self.modules.now(),
             self.section_now,
@@ -158,7 +155,6 @@ class StepRecorder(TorchDispatchMode):
             waits,
             reads=self.storages.touched(call.read),
             writes=self.storages.touched(call.written),
-            receives=receives(call),
         )
         self.last_call = self._add(task)
         for tensor in tensors_in(call.result):
@@ -184,7 +180,6 @@ class StepRecorder(TorchDispatchMode):
         self.memory.now = len(self.tasks)
         return len(self.tasks) - 1
 
-
     def _last_of_each(self, tasks: set[int]) -> set[int]:
         """The last task of each stream and communicator, which ends after those before it."""
         last: dict[str | int, int] = {}
@@ -192,8 +187,3 @@ class StepRecorder(TorchDispatchMode):
             task = self.tasks[number]
             last[task.work.communicator if isinstance(task.work, Collective) else task.stream] = number
         return set(last.values())
-
-
-def is_message(work: RecordedWork) -> bool:
-    """Whether a work is a message between two ranks."""
-    return isinstance(work, Collective) and work.op == "send"

@@ -6,12 +6,15 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.nn import Module, Parameter
-from torch.nn.modules.module import register_module_buffer_registration_hook, register_module_parameter_registration_hook
+from torch.nn.modules.module import (
+    register_module_buffer_registration_hook,
+    register_module_parameter_registration_hook,
+)
 
 from inputs.errors import InputError
 from trainer.capture.data_parallel import CapturedDataParallel
@@ -69,7 +72,7 @@ def capture_rank(
         InputError: the function returns no step, or fails.
     """
     holder: list[StepRecorder] = []
-    streams = BOOK.start(lambda waits: holder[0].host_waits(waits))
+    streams = BOOK.start(lambda waits: holder[0].host_waits(waits))  # noqa: PLW0108 - it does not exist yet
     memory, modules = MemoryBook(), ModulePaths()
     recorder = StepRecorder(streams, GroupBook(world_size), modules, memory)
     holder.append(recorder)
@@ -116,7 +119,7 @@ class _categories(ExitStack):  # noqa: N801 - a context manager
         super().__init__()
         self._memory = memory
 
-    def __enter__(self) -> _categories:
+    def __enter__(self) -> Self:
         def parameter(_: Module, __: str, value: Parameter) -> None:
             self._memory.mark(value, "parameters")
 

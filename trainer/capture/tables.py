@@ -26,7 +26,9 @@ def table_lookup(weights: Sequence[Tensor], indices: Sequence[Tensor]) -> Tensor
         weights: tables ``[rows, dim]``.
         indices: rows of each bag ``[bags, lookups]`` of each table.
     """
-    pooled = [torch.nn.functional.embedding_bag(own, table, mode="sum") for own, table in zip(indices, weights, strict=True)]
+    pooled = [
+        torch.nn.functional.embedding_bag(own, table, mode="sum") for own, table in zip(indices, weights, strict=True)
+    ]
     return torch.cat(pooled, dim=1)
 
 
@@ -67,14 +69,7 @@ def table_update(
 
 
 @table_update.register_fake
-def _(
-    weights: Sequence[Tensor],
-    state: Sequence[Tensor],
-    indices: Sequence[Tensor],
-    gradient: Tensor,
-    optimizer: str,
-    learning_rate: float,
-) -> None:
+def _(*_: object) -> None:
     return None
 
 

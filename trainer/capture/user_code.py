@@ -95,7 +95,7 @@ def located(file: Path) -> Iterator[None]:
         ) from None
     except SyntaxError as error:
         raise InputError(f"no Python: {error.msg}", file=file, line=error.lineno) from None
-    except (Exception, SystemExit) as error:
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever the user's code raises
         raise _failed(error, file) from None
 
 

@@ -28,7 +28,7 @@ def product(call: Call) -> list[RecordedWork] | None:
     m = left.shape[-2] if left.dim() > 1 else 1
     k = left.shape[-1]
     n = right.shape[-1] if right.dim() > 1 else 1
-    count = prod(left.shape[:-2]) if left.dim() > 2 else 1  # noqa: PLR2004 - beyond a matrix
+    count = prod(left.shape[:-2]) if left.dim() > 2 else 1
     if min(m, n, k, count) == 0:
         return []
     return [Product(m=m, n=n, k=k, count=count, dtype=dtype_of(left), transposed=_is_transposed(left))]

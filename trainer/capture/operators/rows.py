@@ -19,6 +19,11 @@ _SORT_PASSES = 4
 """Times that the sort of a coalescing reads and writes indices of 32 bits: radix digits of 8 bits (CUB's default)."""
 
 
+_NEW_ROWS = ("mul", "div", "pow", "neg", "add", "sub", "sqrt")
+_SAME_ROWS = ("mul_", "div_", "neg_", "add_", "sub_", "zero_", "_coalesce", "coalesce")
+"""Operators whose result has the rows of their first argument, in a tensor of its own or in the same one."""
+
+
 class Unhandled:
     """Result of operators that PyTorch runs itself."""
 
@@ -33,17 +38,13 @@ def without_memory(func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, An
     if not sparse:
         return Unhandled
     name, first = func._opname, args[0]  # noqa: SLF001 - the name without namespace and overload
-    if name in ("add_", "copy_") and not is_sparse(first):
-        return first
     if name == "sparse_mask":
         return _like(args[1])
-    if name in ("_coalesce", "coalesce"):
-        return first
-    if name in ("mul", "div", "pow", "neg", "add", "sub", "sqrt") and is_sparse(first):
+    if not is_sparse(first):
+        return first if name in ("add_", "copy_") else Unhandled
+    if name in _NEW_ROWS:
         return _like(first)
-    if name in ("mul_", "div_", "neg_", "add_", "sub_", "zero_") and is_sparse(first):
-        return first
-    return Unhandled
+    return first if name in _SAME_ROWS else Unhandled
 
 
 def sparse_rows(call: Call) -> list[RecordedWork] | None:

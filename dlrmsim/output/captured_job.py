@@ -1,0 +1,45 @@
+"""The folder of a captured job: the job, and a scenario that runs it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import yaml
+
+from dlrmsim.output.folders import folder_written_whole
+from dlrmsim.output.record import write_record
+from workloads.captured.job_file import JOB_FILE, write_job
+from workloads.captured.records import RecordedJob
+
+SCENARIO_FILE = "scenario.yaml"
+"""Name of the scenario in a job's folder."""
+
+
+def write_captured_job(folder: Path, job: RecordedJob, cluster: str, keys: Mapping[str, str]) -> None:
+    """Write a job and its scenario into a folder, whole or not at all.
+
+    Args:
+        cluster: cluster of the scenario.
+        keys: further keys of its section ``workload``.
+
+    Raises:
+        InputError: the folder may not be written, or the job contradicts itself.
+    """
+    with folder_written_whole(folder) as partial:
+        write_job(job, partial / JOB_FILE)
+        (partial / SCENARIO_FILE).write_text(_scenario(job, cluster, keys), encoding="utf-8")
+        write_record(partial, {"captured": job.source, "torch": job.torch})
+
+
+def _scenario(job: RecordedJob, cluster: str, keys: Mapping[str, str]) -> str:
+    """A scenario as YAML."""
+    head = f"# A step of {job.source}, captured with PyTorch {job.torch}. Try: dlrmsim run THIS_FOLDER\n"
+    scenario = {
+        "schema": 1,
+        "name": job.name,
+        "cluster": cluster,
+        "world_size": job.world_size,
+        "workload": {"kind": "captured", "model": f"./{JOB_FILE}", **keys},
+    }
+    return head + yaml.safe_dump(scenario, sort_keys=False, allow_unicode=True, width=120)

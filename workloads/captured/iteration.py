@@ -15,6 +15,7 @@ from simulator.categories import Category
 from simulator.collective_calls import CollectiveCall
 from simulator.operators import FloatArray, Marker, Operator
 from simulator.program import IntArray, Program, TaskGraph
+from simulator.rank_classes import classes_of
 from simulator.work import Work
 from workloads.captured.fusing import JobStep, steps_of
 from workloads.captured.kernels import operators_of
@@ -50,6 +51,17 @@ def iteration_graph(settings: CapturedSettings) -> TaskGraph:
         for own, (number, _, _) in zip(calls, groups, strict=True)
     )
     return TaskGraph(programs, found, repeats=repeats(programs, found, together=together))
+
+
+def alike_ranks(job: RecordedJob) -> int:
+    """Number of classes of ranks that do the same at the same times, at most: programs, or members of other groups."""
+    instances, ranks = _instances(job), [program.ranks for program in job.programs]
+    if in_step(instances, ranks):
+        return len(ranks)
+    program_of = np.zeros(job.world_size, dtype=np.int64)
+    for number, own in enumerate(ranks):
+        program_of[list(own)] = number
+    return len(classes_of(job.world_size, [program_of, *instances.values()]).first)
 
 
 def uneven(work: RecordedWork) -> bool:

@@ -26,6 +26,13 @@ from workloads.captured.settings import CapturedSettings
 from workloads.graph.framework import Framework
 from workloads.graph.recorder import HOST, Recorder
 
+BEGIN = "begin"
+"""Task with which the host begins an iteration."""
+
+AHEAD = 2
+"""Iterations back whose kernels have ended when the host begins one: it is one ahead of the device at most. A queue of
+launches that is full stops it earlier in long steps, where it is ahead in any case."""
+
 ROOTED = ("gather", "scatter")
 """Collectives that PyTorch makes of messages between the root and the others (ProcessGroupNCCL.cpp)."""
 
@@ -171,14 +178,17 @@ class _GroupProgram:
         streams = [HOST, *self._streams, *dict.fromkeys(self._comm.values())]
         self._recorder = _StepRecorder(ranks, settings.framework, streams, name)
         self._used: dict[str, int] = {}
-        self._names: set[str] = set()
+        self._names = {BEGIN}
         self._tasks: list[int] = []
         self._later: list[tuple[int, tuple[int, ...]]] = []
 
     def program(self) -> Program:
         """The program."""
+        begin = self._recorder.host(BEGIN, Marker(), section=self._steps[0].section if self._steps else "forward")
         for step in self._steps:
             self._tasks.append(self._record(step))
+        for last in filter(None, map(self._recorder.last_of, self._streams)):
+            self._recorder.depend(begin, last, lag=AHEAD)
         for task, streams in self._later:
             for stream in streams:
                 last = self._recorder.last_of(self._streams[stream])

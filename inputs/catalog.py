@@ -26,12 +26,14 @@ class Catalog:
         package: the package that ships them.
         folder: the folder within the package, ``/`` between parts.
         others: folders whose files `find` knows, too, though they are of another kind and not listed here.
+        inside: name of the file that stands for a folder of the user's own; empty: a folder stands for none.
     """
 
     kind: str
     package: str
     folder: str
     others: tuple[str, ...] = ()
+    inside: str = ""
 
     def names(self) -> list[str]:
         """All names, ascending."""
@@ -40,8 +42,9 @@ class Catalog:
     def find(self, name_or_path: str | Path, *, origin: Document | None = None, key: str = "") -> Path:
         """The file of a shipped name or of a path.
 
-        Anything that ends in .yaml or .yml or contains a separator is a path; relative paths start at the folder of
-        the document that holds them, or at the current folder when they come from the command line.
+        Anything that ends in .yaml or .yml or contains a separator is a path, and so is a folder with the file
+        ``inside``; relative paths start at the folder of the document that holds them, or at the current folder when
+        they come from the command line.
 
         Args:
             origin: the document that holds it.
@@ -55,12 +58,25 @@ class Catalog:
         if text in shipped:
             return shipped[text]
         path = parse_key(key) if key else ()
+        file = _base(origin, path) / _expanded(text)
+        own = self._own(file)
+        if own is not None:
+            return own
         if isinstance(name_or_path, Path) or _is_path(text):
-            file = _base(origin, path) / _expanded(text)
+            if _is_folder(file) and self.inside:
+                expected = f"a folder with {self.inside}, or a YAML file"
+                raise InputError(f"this folder has no {self.inside}", file=file, expected=expected)
             if _exists(file):
                 return file
             raise self._error(origin, path, f"no such {self.kind} file", given=str(file), near=Path(text).stem)
         raise self._error(origin, path, f"unknown {self.kind}", given=text, near=text)
+
+    def _own(self, folder: Path) -> Path | None:
+        """The file that stands for a folder; None: it has none."""
+        if not self.inside or not _is_folder(folder):
+            return None
+        file = folder / self.inside
+        return file if _exists(file) else None
 
     def _findable(self) -> dict[str, Path]:
         """Name -> file over all folders; the own folder comes first."""
@@ -71,7 +87,8 @@ class Catalog:
 
     def _error(self, origin: Document | None, path: KeyPath, message: str, *, given: str, near: str) -> InputError:
         names = sorted(self._findable())
-        expected = f"one of {', '.join(names) or '(none ships)'}, or the path of a YAML file"
+        folder = f", or a folder with {self.inside}" if self.inside else ""
+        expected = f"one of {', '.join(names) or '(none ships)'}, or the path of a YAML file{folder}"
         nearest = nearest_name(near, names)
         if origin is not None:
             return origin.error(path, message, given=given, expected=expected, nearest=nearest)
@@ -107,6 +124,14 @@ def _exists(path: Path) -> bool:
     try:
         return path.exists()
     except OSError:  # a name too long, a folder without permission
+        return False
+
+
+def _is_folder(path: Path) -> bool:
+    """Whether the path is a folder that can be looked into."""
+    try:
+        return path.is_dir()
+    except (OSError, ValueError):  # a name too long, a folder without permission
         return False
 
 

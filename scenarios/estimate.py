@@ -120,7 +120,8 @@ def expected_size(resolved: ResolvedScenario) -> RunSize:
     """Size of a run before its job is placed, as its family expects it."""
     expected, ranks = family_of(resolved).expected(resolved), resolved.world_size
     varies = resolved.scenario.variation.varies or expected.varies
-    columns = expected.tasks * (ranks if varies else min(ranks, FEW_DIFFER))
+    few = FEW_DIFFER if expected.differ is None else expected.differ
+    columns = expected.tasks * (ranks if varies else min(ranks, few))
     return _size(resolved, _Tasks(expected.tasks, expected.tasks * ranks, columns, 0), varies, 0.0)
 
 

@@ -83,10 +83,12 @@ class Expected:
     Attributes:
         tasks: tasks of a rank.
         varies: whether the inputs of iterations differ, and with them their times.
+        differ: ranks that differ from each other; None: unknown.
     """
 
     tasks: int
     varies: bool = False
+    differ: int | None = None
 
 
 class PlacedJob(Protocol):
@@ -302,6 +304,7 @@ class Family(Protocol[M, S]):
 
 
 _SHIPPED = (
+    "scenarios.captured.family",
     "scenarios.dlrm.family",
     "scenarios.convnet.generator",
     "scenarios.dlrm_ps.family",

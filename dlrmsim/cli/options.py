@@ -10,7 +10,10 @@ import typer
 from dlrmsim.cli.terminal import say
 from inputs.errors import InputError
 
-Scenario: TypeAlias = Annotated[str, typer.Argument(help="A shipped scenario (see `list scenarios`) or a YAML file.")]
+Scenario: TypeAlias = Annotated[
+    str,
+    typer.Argument(help="A shipped scenario (see `list scenarios`), a YAML file, or a folder with scenario.yaml."),
+]
 Settings: TypeAlias = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a key. Repeatable.")
 ]

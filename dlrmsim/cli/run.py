@@ -13,6 +13,8 @@ from dlrmsim.cli.options import Report, Scenario, Settings, refuse
 def run(
     scenario: Scenario,
     *,
+    cluster: Annotated[str | None, typer.Option(help="Short for --set cluster=NAME.", metavar="NAME")] = None,
+    nodes: Annotated[int | None, typer.Option(help="Short for --set nodes=N.", metavar="N")] = None,
     settings: Settings = None,
     check: Annotated[bool, typer.Option("--check", help="Validate and estimate; run nothing.")] = False,
     out: Annotated[Path | None, typer.Option("--out", help="Output folder (default runs/NAME-HASH8).")] = None,
@@ -33,10 +35,12 @@ def run(
     from dlrmsim.cli.printing import print_json
     from dlrmsim.cli.progress import progress_display
 
-    resolved = dlrmsim.load_scenario(scenario, settings or [])
+    short = {"cluster": cluster, "nodes": nodes}
+    given = [f"{key}={value}" for key, value in short.items() if value is not None]
+    resolved = dlrmsim.load_scenario(scenario, [*given, *(settings or [])])
     if check:
-        given = {"--out": out, "--ranks": ranks, "--report/--no-report": report, "--levers/--no-levers": levers}
-        refuse("with --check", given)
+        others = {"--out": out, "--ranks": ranks, "--report/--no-report": report, "--levers/--no-levers": levers}
+        refuse("with --check", others)
         (print_json if as_json else print_check)(dlrmsim.check(resolved).to_dict())
         return
     chosen = parse_ranks(ranks)

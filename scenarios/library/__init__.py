@@ -2,4 +2,7 @@
 
 from inputs.catalog import Catalog
 
-CATALOG = Catalog("scenario", "scenarios", "library")
+SCENARIO_FILE = "scenario.yaml"
+"""Name of the scenario in a folder, such as that of a captured job."""
+
+CATALOG = Catalog("scenario", "scenarios", "library", inside=SCENARIO_FILE)

@@ -63,7 +63,7 @@ REFUSED: dict[tuple[str, str], list[list[str]]] = {
 """Command and option: command lines in whose mode it would have no effect."""
 
 ALWAYS: dict[str, set[str]] = {
-    "run": {"SCENARIO", "--set", "--check", "--json"},
+    "run": {"SCENARIO", "--set", "--cluster", "--nodes", "--check", "--json"},
     "sweep": {"SCENARIO", "--over", "--set", "--out", "--json", "--executor", "--fresh"},
     "solve": {"SCENARIO", "--key", "--between", "--throughput", "--set", "--json"},
     "what-if": {"SCENARIO", "--change", "--own-plan", "--set", "--json"},

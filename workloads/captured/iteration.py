@@ -15,6 +15,7 @@ from simulator.categories import Category
 from simulator.collective_calls import CollectiveCall
 from simulator.operators import FloatArray, Marker, Operator
 from simulator.program import IntArray, Program, TaskGraph
+from simulator.rank_classes import classes_of
 from simulator.work import Work
 from workloads.captured.fusing import JobStep, steps_of
 from workloads.captured.kernels import operators_of
@@ -24,6 +25,13 @@ from workloads.captured.replicas import in_step, repeats
 from workloads.captured.settings import CapturedSettings
 from workloads.graph.framework import Framework
 from workloads.graph.recorder import HOST, Recorder
+
+BEGIN = "begin"
+"""Task with which the host begins an iteration."""
+
+AHEAD = 2
+"""Iterations back whose kernels have ended when the host begins one: it is one ahead of the device at most. A queue of
+launches that is full stops it earlier in long steps, where it is ahead in any case."""
 
 ROOTED = ("gather", "scatter")
 """Collectives that PyTorch makes of messages between the root and the others (ProcessGroupNCCL.cpp)."""
@@ -50,6 +58,17 @@ def iteration_graph(settings: CapturedSettings) -> TaskGraph:
         for own, (number, _, _) in zip(calls, groups, strict=True)
     )
     return TaskGraph(programs, found, repeats=repeats(programs, found, together=together))
+
+
+def alike_ranks(job: RecordedJob) -> int:
+    """Number of classes of ranks that do the same at the same times, at most: programs, or members of other groups."""
+    instances, ranks = _instances(job), [program.ranks for program in job.programs]
+    if in_step(instances, ranks):
+        return len(ranks)
+    program_of = np.zeros(job.world_size, dtype=np.int64)
+    for number, own in enumerate(ranks):
+        program_of[list(own)] = number
+    return len(classes_of(job.world_size, [program_of, *instances.values()]).first)
 
 
 def uneven(work: RecordedWork) -> bool:
@@ -159,14 +178,17 @@ class _GroupProgram:
         streams = [HOST, *self._streams, *dict.fromkeys(self._comm.values())]
         self._recorder = _StepRecorder(ranks, settings.framework, streams, name)
         self._used: dict[str, int] = {}
-        self._names: set[str] = set()
+        self._names = {BEGIN}
         self._tasks: list[int] = []
         self._later: list[tuple[int, tuple[int, ...]]] = []
 
     def program(self) -> Program:
         """The program."""
+        begin = self._recorder.host(BEGIN, Marker(), section=self._steps[0].section if self._steps else "forward")
         for step in self._steps:
             self._tasks.append(self._record(step))
+        for last in filter(None, map(self._recorder.last_of, self._streams)):
+            self._recorder.depend(begin, last, lag=AHEAD)
         for task, streams in self._later:
             for stream in streams:
                 last = self._recorder.last_of(self._streams[stream])

@@ -10,18 +10,18 @@ from trainer.capture.operators.call import Call
 from trainer.capture.tensors import dtype_of
 from workloads.captured.records import Lookup, RecordedWork, Table, Update
 
-_NAMESPACE = "dlrmsim"
+_NAMES = ("table_lookup", "table_update")
 
 
 def table_batched(call: Call) -> list[RecordedWork] | None:
     """The kernel of an operator of `trainer.capture.tables`; None of any other operator."""
-    if call.func.namespace != _NAMESPACE:
+    if call.func.namespace != "dlrmsim" or call.func._opname not in _NAMES:  # noqa: SLF001 - the name without namespace
         return None
     weights: Sequence[Tensor] = call.given["weights"]
     indices: Sequence[Tensor] = call.given["indices"]
     tables = tuple(_table(weight, own) for weight, own in zip(weights, indices, strict=True))
     dtype, index_bytes = dtype_of(weights[0]), indices[0].element_size()
-    if call.func._opname == "table_lookup":  # noqa: SLF001 - the name without namespace and overload
+    if call.func._opname == "table_lookup":  # noqa: SLF001
         return [Lookup(tables=tables, dtype=dtype, index_bytes=index_bytes, output_dtype=dtype_of(call.result))]
     return [
         Update(

@@ -1,8 +1,8 @@
 """Devices of a captured step: GPUs that are not there.
 
 A CPU build of PyTorch has no GPU tensors, not even ones without memory. So all tensors of a capture are on the CPU, and
-the device that the user's code names decides only which tensors come from the host: ``x.to("cuda")`` of such a tensor is
-a copy over PCIe. The user's code sees a GPU as the device of all others; PyTorch's own code sees the CPU.
+the device that the user's code names decides only which tensors come from the host: ``x.to("cuda")`` of such a tensor
+is a copy over PCIe. The user's code sees a GPU as the device of all others; PyTorch's own code sees the CPU.
 """
 
 from __future__ import annotations
@@ -10,17 +10,20 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import wraps
 from types import FrameType
 from typing import Any, Self
 
 import torch
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensor
+from torch.autograd.function import BackwardCFunction
 from torch.overrides import TorchFunctionMode
+from torch.utils import checkpoint
 from torch.utils._device import DeviceContext
 
 from trainer.capture.gpu_forms import FORMS, FP32_UNDER_AUTOCAST, in_fp32
-from trainer.capture.patches import replaced
+from trainer.capture.patches import replaced, replaced_everywhere
 from trainer.capture.recorder import BUILD, StepRecorder
 
 HOST = torch.device("cpu")
@@ -68,7 +71,7 @@ class DeviceMap(TorchFunctionMode):
         """Start with all tensors on the device but those that the step makes on the host."""
         super().__init__()
         self._recorder = recorder
-        self._uses_gpu = False
+        self.placement = recorder.placement
 
     def __enter__(self) -> Self:
         """Map devices until the block ends."""
@@ -76,7 +79,7 @@ class DeviceMap(TorchFunctionMode):
         super().__enter__()  # type: ignore[no-untyped-call]
         return self
 
-    def __exit__(self, *error: Any) -> None:
+    def __exit__(self, *error: object) -> None:
         """Map devices no more."""
         super().__exit__(*error)  # type: ignore[no-untyped-call]
         if self in _OPEN:
@@ -95,22 +98,15 @@ class DeviceMap(TorchFunctionMode):
                 names = {"gradient": "grad_tensors"}
                 return torch.autograd.backward(*args, **{names.get(key, key): value for key, value in kwargs.items()})
         if func == _IS_CUDA:
-            return self.is_on_gpu(args[0])
+            return self.placement.on_gpu(args[0])
         if name in ("cuda", "cpu", "to", "pin_memory") and args and isinstance(args[0], Tensor):
             return self._moved(name, func, args, kwargs)
-        if name in FORMS:
-            found = FORMS[name]((args, kwargs))
-            if found is not None:
-                return found
+        found = FORMS[name]((args, kwargs)) if name in FORMS else None
+        if found is not None:
+            return found
         if name in FP32_UNDER_AUTOCAST and torch.is_autocast_enabled("cpu"):
             args, kwargs = in_fp32(args), in_fp32(kwargs)
         return self._called(name, func, args, kwargs)
-
-    def is_on_gpu(self, tensor: Tensor) -> bool:
-        """Whether a tensor would be on the GPU."""
-        recorder = self._recorder
-        number = recorder.storages.of(tensor)
-        return self._uses_gpu and (number in recorder.device_storages or number not in recorder.host_storages)
 
     def _called(self, name: str, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The result of a function, which may make tensors on either device."""
@@ -121,14 +117,17 @@ class DeviceMap(TorchFunctionMode):
             kwargs["device"] = HOST
         if kwargs.get("pin_memory"):
             kwargs["pin_memory"] = False
-        result = func(*args, **kwargs)
-        self._uses_gpu |= gpu
-        if isinstance(result, Tensor):
-            number = self._recorder.storages.of(result)
-            if gpu and not default or (default and name in _FACTORIES):
-                self._recorder.device_storages.add(number)
-            elif name in _FACTORIES:
-                self._recorder.host_storages.add(number)
+        made = name in _FACTORIES
+        self.placement.uses_gpu |= gpu
+        if made and is_cpu(kwargs.get("device")) and self.placement.uses_gpu and _called_by(_OWN):
+            gpu = True  # where a tensor is that PyTorch looks at
+        self.placement.makes_host = made and not gpu and self.placement.uses_gpu
+        try:
+            result = func(*args, **kwargs)
+        finally:
+            self.placement.makes_host = False
+        if isinstance(result, Tensor) and (made or (gpu and not default)):
+            (self.placement.to_device if gpu else self.placement.to_host)(result)
         return result
 
     def _moved(self, name: str, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -136,10 +135,11 @@ class DeviceMap(TorchFunctionMode):
         tensor, others = args[0], (*args[1:], *kwargs.values())
         waits = not (kwargs.pop("non_blocking", False) or (name in ("cuda", "to") and _non_blocking(args)))
         if name == "pin_memory":
-            self._recorder.host_storages.add(self._recorder.storages.of(tensor))
+            self.placement.to_host(tensor)
             return tensor
         model = next((value for value in others if isinstance(value, Tensor)), None)
-        if name == "cuda" or any(map(_is_number_or_gpu, others)) or (model is not None and self.is_on_gpu(model)):
+        alike = model is not None and self.placement.on_gpu(model)
+        if alike or name == "cuda" or any(map(_is_number_or_gpu, others)):
             self._to_device(tensor, waits=waits)
         elif (name == "cpu" or any(map(is_cpu, others))) and not _called_by(_OWN):
             self._to_host(tensor, waits=waits)
@@ -153,15 +153,13 @@ class DeviceMap(TorchFunctionMode):
     def _to_device(self, tensor: Tensor, *, waits: bool) -> None:
         """Record a copy if the step has made a tensor on the host; the host waits where it is not asked not to."""
         recorder = self._recorder
-        self._uses_gpu = True
-        number = recorder.storages.of(tensor)
-        known = recorder.device_storages | recorder.copied_storages
-        if number not in recorder.host_storages or number in known:
+        self.placement.uses_gpu = True
+        if self.placement.on_gpu(tensor):
             return
         if recorder.section == BUILD:
-            recorder.device_storages.add(number)
+            self.placement.to_device(tensor)
             return
-        recorder.copied_storages.add(number)
+        self.placement.copied.add(recorder.storages.of(tensor))
         recorder.copy(tensor, "h2d")
         if waits:
             recorder.host_waits(recorder.streams.reached(recorder.streams.current))
@@ -169,7 +167,7 @@ class DeviceMap(TorchFunctionMode):
     def _to_host(self, tensor: Tensor, *, waits: bool) -> None:
         """Record a copy to the host, which waits for it unless it is asked not to."""
         recorder = self._recorder
-        if recorder.section != BUILD and self.is_on_gpu(tensor):
+        if recorder.section != BUILD and self.placement.on_gpu(tensor):
             recorder.copy(tensor, "d2h")
             if waits:
                 recorder.host_waits(recorder.streams.reached(recorder.streams.current))
@@ -200,9 +198,42 @@ def _called_by(packages: Sequence[str]) -> bool:
     return frame is not None and _package(frame) in packages
 
 
+def _sees_gpu(frame: FrameType) -> bool:
+    """Whether code takes tensors for what they would be: the user's code."""
+    return _package(frame) not in _OWN
+
+
 def _package(frame: FrameType) -> str:
     name: str = frame.f_globals.get("__name__", "")
     return name.partition(".")[0]
+
+
+def _with_devices(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function with devices mapped also where PyTorch calls it in the backward pass, which drops all modes."""
+
+    @wraps(function)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        if not _OPEN or torch._C._is_torch_function_mode_enabled():  # noqa: SLF001
+            return function(*args, **kwargs)
+        with _OPEN[-1]:
+            return function(*args, **kwargs)
+
+    return run
+
+
+@contextmanager
+def _mapped_in_backward() -> Iterator[None]:
+    """Devices mapped in backward methods of the user's functions, and where a checkpoint computes again."""
+    name = "_checkpoint_without_reentrant_generator"
+    generator = getattr(checkpoint, name)
+
+    @wraps(generator)
+    def generate(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        return generator(_with_devices(function), *args, **kwargs)
+
+    backward = BackwardCFunction.apply
+    with replaced_everywhere(name, generator, generate), replaced(BackwardCFunction, apply=_with_devices(backward)):
+        yield
 
 
 @contextmanager
@@ -213,13 +244,13 @@ def gpu_devices() -> Iterator[None]:
 
     def device(tensor: FakeTensor) -> torch.device:
         found: torch.device = own.fget(tensor)
-        if found.type != "cpu" or not _OPEN or _package(sys._getframe(1)) in _OWN:  # noqa: SLF001
+        if found.type != "cpu" or not _OPEN or not _sees_gpu(sys._getframe(1)):  # noqa: SLF001
             return found
-        return torch.device("cuda", current_device()) if _OPEN[-1].is_on_gpu(tensor) else found
+        return torch.device("cuda", current_device()) if _OPEN[-1].placement.on_gpu(tensor) else found
 
     def begun(block: Any, device: Any) -> None:
         block.gpu = is_gpu(torch.device(device) if isinstance(device, str) else device) or isinstance(device, int)
-        begin(block, HOST if block.gpu else device)  # type: ignore[no-untyped-call]
+        begin(block, HOST if block.gpu else device)
 
     def entered(block: Any) -> Any:
         if block.gpu:
@@ -232,6 +263,7 @@ def gpu_devices() -> Iterator[None]:
         return leave(block, *error)  # type: ignore[no-untyped-call]
 
     with ExitStack() as stack:
+        stack.enter_context(_mapped_in_backward())
         stack.enter_context(replaced(FakeTensor, device=property(device, own.fset)))
         stack.enter_context(replaced(DeviceContext, __init__=begun, __enter__=entered, __exit__=left))
         yield

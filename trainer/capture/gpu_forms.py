@@ -91,7 +91,34 @@ def _bias(mask: Tensor, query: Tensor, key: Tensor) -> Tensor:
     return mask.to(query.dtype).expand(*query.shape[:-1], key.shape[-2])
 
 
-FORMS: dict[str, Callable[[_Given], Tensor | None]] = {
+_MODES = {"rnn_relu": 0, "rnn_tanh": 1, "lstm": 2, "gru": 3}
+"""cuDNN's number of a recurrent layer."""
+_UNPACKED = 9
+"""Arguments of recurrent layers on sequences of one length."""
+
+
+def _recurrent(name: str) -> Callable[[_Given], tuple[Tensor, ...] | None]:
+    """CuDNN's kernels; sequences of several lengths have a form of their own."""
+
+    def run(given: _Given) -> tuple[Tensor, ...] | None:
+        args, kwargs = given
+        if kwargs or len(args) != _UNPACKED or not isinstance(args[2], list):
+            return None
+        inputs, state, weights, biases, layers, dropout, train, both, batch_first = args
+        hidden, cell = (state[0], state[1]) if name == "lstm" else (state, None)
+        size = hidden.shape[-1] if cell is None else cell.shape[-1]
+        projected = hidden.shape[-1] != size
+        found = torch._cudnn_rnn(  # noqa: SLF001 - the operator behind lstm, gru, ...
+            inputs, weights, (4 if biases else 2) + projected, weights[0].detach(), hidden, cell, _MODES[name], size,
+            hidden.shape[-1] if projected else 0, layers, batch_first, dropout, train, both, [], None,
+        )  # fmt: skip
+        return tuple(found[: 3 if name == "lstm" else 2])
+
+    return run
+
+
+FORMS: dict[str, Callable[[_Given], Any]] = {
+    **{name: _recurrent(name) for name in _MODES},
     "dropout": _dropout,
     "rms_norm": _norm,
     "scaled_dot_product_attention": _attention,

@@ -96,6 +96,7 @@ def _replacements(cuda: dict[str, Any]) -> Iterator[tuple[Any, dict[str, Any]]]:
     yield functional, no  # the functions below them are seen, whose forms on GPUs may differ
     yield torch.utils, {"swap_tensors": _swapped(torch.utils.swap_tensors)}
     yield torch, {"compile": _uncompiled}
+    yield torch.Tensor, {"record_stream": _nothing}
 
 
 def _no(*_: Any) -> bool:

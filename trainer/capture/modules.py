@@ -51,7 +51,7 @@ class ModulePaths(ExitStack):
         path, since = self._open[-1] if self._open else ("", NO_GRAPH)
         if graph in (NO_GRAPH, since):
             return path
-        node: Any = torch._C._current_autograd_node()  # type: ignore[attr-defined]  # noqa: SLF001
+        node: Any = torch._C._current_autograd_node()  # noqa: SLF001
         number = node._sequence_nr() if node is not None else None  # noqa: SLF001
         if number is not None and number < _AT_THE_END:
             self._last = self._owners[bisect_right(self._first_nodes, number) - 1]

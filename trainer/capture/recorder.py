@@ -18,10 +18,12 @@ from trainer.capture.groups import GroupBook
 from trainer.capture.memory import MemoryBook
 from trainer.capture.modules import ModulePaths
 from trainer.capture.operators.call import Call
+from trainer.capture.operators.gpu_only import RESULTS
 from trainer.capture.operators.kernels import has_kernel, works_of
 from trainer.capture.operators.rows import Unhandled, without_memory
+from trainer.capture.placement import Placement
 from trainer.capture.streams import StreamBook, Waits
-from trainer.capture.tensors import StorageNumbers, Storages, tensors_in
+from trainer.capture.tensors import Storages, tensors_in
 from workloads.captured.records import Collective, CopyWork, HostWait, RecordedWork
 
 BUILD, FORWARD, BACKWARD, OPTIMIZER = "build", "forward", "backward", "optimizer"
@@ -64,10 +66,8 @@ class StepRecorder(TorchDispatchMode):
         self.streams, self.groups, self.modules, self.memory = streams, groups, modules, memory
         self.tasks: list[RawTask] = []
         self.section = BUILD
-        self.storages = StorageNumbers()
-        self.host_storages: set[int] = set()
-        self.device_storages: set[int] = set()
-        self.copied_storages: set[int] = set()
+        self.placement = Placement()
+        self.storages = self.placement.storages
         self.last_call: int | None = None
         self.open_group: str | None = None
         self._pending: dict[int, int] = {}
@@ -77,7 +77,7 @@ class StepRecorder(TorchDispatchMode):
         """Forget the tasks so far, which are of the iteration before."""
         self.tasks.clear()
         self._pending.clear()
-        self.copied_storages.clear()
+        self.placement.copied.clear()
         self.streams.begin_step()
         self.memory.begin_step()
         self.section, self._after_backward = FORWARD, False
@@ -101,9 +101,14 @@ class StepRecorder(TorchDispatchMode):
             return NotImplemented
         result = without_memory(func, tuple(args), kwargs)
         if result is Unhandled:
-            result = func(*args, **kwargs)
+            made = RESULTS.get(func._opname)  # noqa: SLF001 - the name without namespace
+            result = func(*args, **kwargs) if made is None else made(Call(func, args, kwargs, None))
         call = Call(func, args, kwargs, result)
         section = self.section_now
+        if self._is_hosts(call):
+            for tensor in tensors_in(result):
+                self.placement.to_host(tensor)
+            return result
         if func._opname == WAIT:  # noqa: SLF001
             self._wait_tensor(call)
         elif is_collective(func):
@@ -113,6 +118,12 @@ class StepRecorder(TorchDispatchMode):
         self.memory.see(tensors_in(result), section)
         return result
 
+    def _is_hosts(self, call: Call) -> bool:
+        """Whether the host runs an operator, on batches that it makes."""
+        given = [*call.read, *call.written]
+        made = self.placement.makes_host and not call.read
+        return self.section != BUILD and not is_collective(call.func) and (made or self.placement.on_host(given))
+
     def host_waits(self, waits: Waits) -> None:
         """Record that the host waits for tasks."""
         if waits.tasks or waits.streams:
@@ -120,6 +131,7 @@ class StepRecorder(TorchDispatchMode):
 
     def copy(self, tensor: Tensor, direction: str) -> None:
         """Record a copy between host and device."""
+        self.memory.see([tensor], self.section_now)
         size = float(tensor.numel() * tensor.element_size())
         self._issue("copy", CopyWork(bytes=size, direction=direction), 1, {}, {})  # type: ignore[arg-type]
 

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any, Self
 
 import torch
+import torch.distributed.optim  # compiles some functions, which needs PyTorch's own names
+from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.nn import Module, Parameter
 from torch.nn.modules.module import (
@@ -21,7 +23,7 @@ from trainer.capture.data_parallel import CapturedDataParallel
 from trainer.capture.devices import DeviceMap
 from trainer.capture.gpu_names import gpu_names
 from trainer.capture.groups import GroupBook
-from trainer.capture.memory import MemoryBook
+from trainer.capture.memory import Category, MemoryBook
 from trainer.capture.modules import ModulePaths
 from trainer.capture.optimizers import captured_optimizers
 from trainer.capture.patches import replaced, replaced_everywhere
@@ -84,7 +86,7 @@ def capture_rank(
         for block in (
             captured_group(recorder, rank, world_size),
             captured_optimizers(recorder),
-            _categories(memory),
+            _categories(recorder),
             replaced(torch.UntypedStorage, resize_=_noting_sizes(memory, torch.UntypedStorage.resize_)),
             mode,
             recorder,
@@ -117,22 +119,27 @@ def capture_rank(
 
 
 class _categories(ExitStack):  # noqa: N801 - a context manager
-    """Notes the storages of parameters and buffers."""
+    """Notes the storages of parameters and buffers, which are where the step computes."""
 
-    def __init__(self, memory: MemoryBook) -> None:
+    def __init__(self, recorder: StepRecorder) -> None:
         super().__init__()
-        self._memory = memory
+        self._recorder = recorder
 
     def __enter__(self) -> Self:
-        def parameter(_: Module, __: str, value: Parameter) -> None:
-            self._memory.mark(value, "parameters")
+        def parameter(_: Module, __: str, value: Parameter | None) -> None:
+            self._note(value, "parameters")
 
-        def buffer(_: Module, __: str, value: Any) -> None:
-            self._memory.mark(value, "buffers")
+        def buffer(_: Module, __: str, value: Tensor | None) -> None:
+            self._note(value, "buffers")
 
         self.callback(register_module_parameter_registration_hook(parameter).remove)
         self.callback(register_module_buffer_registration_hook(buffer).remove)
         return self
+
+    def _note(self, value: Tensor | None, category: Category) -> None:
+        self._recorder.memory.mark(value, category)
+        if value is not None:
+            self._recorder.placement.to_device(value)
 
 
 def _noting_sizes(memory: MemoryBook, resize: Callable[..., Any]) -> Callable[..., Any]:

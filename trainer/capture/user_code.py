@@ -167,6 +167,7 @@ def refused_wrapper(name: str, expected: str) -> Callable[..., None]:
 
 REFUSED: tuple[tuple[Any, str], ...] = (
     (FullyShardedDataParallel, "torch.distributed.fsdp.fully_shard (FSDP2), which replaces it"),
+    (torch.nn.SyncBatchNorm, "torch.nn.BatchNorm1d, 2d or 3d: it asks the GPU for values in every layer"),
     (torch.nn.DataParallel, "torch.nn.parallel.DistributedDataParallel, a process for each GPU"),
 )
 """Wrappers that cannot be captured, with what to use."""

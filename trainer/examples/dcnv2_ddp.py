@@ -36,6 +36,8 @@ class Cross(nn.Module):
 class DCN(nn.Module):
     """Embeddings, cross layers and deep layers side by side, one logit."""
 
+    offsets: Tensor
+
     def __init__(self) -> None:
         """Make all layers."""
         super().__init__()

@@ -56,7 +56,8 @@ class Layer(nn.Module):
         """Run the layer."""
         x = x + self.attention(self.attention_norm(x), cos, sin)
         y = self.mlp_norm(x)
-        return x + self.down(silu(self.gate(y)) * self.up(y))
+        result: Tensor = x + self.down(silu(self.gate(y)) * self.up(y))
+        return result
 
 
 class Decoder(nn.Module):

@@ -50,6 +50,9 @@ class AllToAll(torch.autograd.Function):
 class DenseArch(nn.Module):
     """Bottom layers, dot products of all pairs of vectors, top layers."""
 
+    left: Tensor
+    right: Tensor
+
     def __init__(self) -> None:
         """Make the layers."""
         super().__init__()

@@ -48,7 +48,8 @@ class Layer(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Run the layer."""
         x = x + self.attention(self.attention_norm(x))
-        return x + self.down(gelu(self.up(self.mlp_norm(x))))
+        result: Tensor = x + self.down(gelu(self.up(self.mlp_norm(x))))
+        return result
 
 
 PLAN = {

@@ -12,13 +12,14 @@ from trainer.capture.operators.convolutions import convolution
 from trainer.capture.operators.lookups import lookup
 from trainer.capture.operators.optimizers import fused_optimizer
 from trainer.capture.operators.products import product
+from trainer.capture.operators.recurrent import recurrent
 from trainer.capture.operators.rows import sparse_rows
 from trainer.capture.operators.table_batched import table_batched
 from trainer.capture.tensors import bytes_of, tensors_in
 from workloads.captured.records import Moved, RecordedWork
 
 _KINDS: tuple[Callable[[Call], list[RecordedWork] | None], ...] = (
-    product, attention, convolution, table_batched, sparse_rows, lookup, fused_optimizer,
+    product, attention, convolution, recurrent, table_batched, sparse_rows, lookup, fused_optimizer,
 )  # fmt: skip
 
 _WITHOUT_KERNEL = frozenset(
@@ -27,7 +28,8 @@ _WITHOUT_KERNEL = frozenset(
      "_indices", "_values", "is_coalesced", "_coalesced_", "_nested_tensor_size", "sym_size", "is_pinned",
      "_sparse_coo_tensor_with_dims_and_tensors", "_sparse_coo_tensor_unsafe", "_reshape_alias", "is_same_size",
      "_version", "resize_as_", "_assert_async", "_assert_scalar", "_assert_tensor_metadata", "_to_functional_tensor",
-     "squeeze_", "unsqueeze_", "unsafe_split", "unsafe_split_with_sizes", "unsafe_chunk", "t_", "transpose_", "as_strided_", "result_type", "_has_compatible_shallow_copy_type"}
+     "unsafe_split", "unsafe_split_with_sizes", "unsafe_chunk", "squeeze_", "unsqueeze_",
+     "t_", "transpose_", "as_strided_", "result_type", "_has_compatible_shallow_copy_type"}
 )  # fmt: skip
 """Operators that start nothing on the device: views, allocations, and questions about a tensor."""
 
@@ -44,7 +46,8 @@ _MEMORY_BOUND = frozenset(
      "native_layer_norm", "native_layer_norm_backward", "native_group_norm", "native_group_norm_backward",
      "native_batch_norm", "native_batch_norm_backward", "_native_batch_norm_legit", "cudnn_batch_norm",
      "_native_batch_norm_legit_functional", "_batch_norm_with_update", "batch_norm_backward",
-     "_fused_rms_norm", "_fused_rms_norm_backward", "rms_norm", "rms_norm_backward", "nll_loss_forward", "nll_loss_backward",
+     "_fused_rms_norm", "_fused_rms_norm_backward", "rms_norm", "rms_norm_backward",
+     "nll_loss_forward", "nll_loss_backward",
      "binary_cross_entropy_with_logits", "binary_cross_entropy",
      "binary_cross_entropy_backward", "norm", "linalg_vector_norm", "ones", "ones_like",
      "zeros", "zeros_like", "new_zeros", "new_ones", "new_full", "rand", "rand_like", "randint", "randint_like",

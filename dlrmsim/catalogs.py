@@ -1,4 +1,4 @@
-"""Everything that has a name: names of shipped YAML files, and names registered in code."""
+"""Everything that has a name: names of shipped files, and names registered in code."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from inputs.catalog import Catalog
 from inputs.errors import InputError, nearest_name
+from inputs.python_heads import first_line
 from inputs.yaml_heads import about
 
 if TYPE_CHECKING:  # loads the simulator
@@ -36,10 +37,11 @@ _REGISTRIES = {
 
 
 def file_catalogs() -> dict[str, Catalog]:
-    """Catalogues of shipped YAML files by plural kind; the order decides the meaning of a bare name."""
+    """Catalogues of shipped files by plural kind; the order decides the meaning of a bare name."""
     from hardware_specs.catalogs import CATALOGS
     from scenarios.arrivals.library import JOBS
     from scenarios.library import CATALOG
+    from trainer.capture.examples import EXAMPLES
     from validation.catalogs import SUITES
     from workloads.catalogs import FRAMEWORKS, MODELS, REUSE
 
@@ -55,6 +57,7 @@ def file_catalogs() -> dict[str, Catalog]:
         "cpus": CATALOGS["cpu"],
         "nics": CATALOGS["nic"],
         "libraries": CATALOGS["library"],
+        "examples": EXAMPLES,
         "suites": SUITES,
         "histograms": REUSE,
     }
@@ -100,7 +103,8 @@ def shipped_file(name: str) -> FoundFile:
 
 
 def _shipped(catalog: Catalog) -> dict[str, str]:
-    return {name: about(catalog.find(name)) for name in catalog.names()}
+    head = first_line if catalog.suffixes == (".py",) else about
+    return {name: head(catalog.find(name)) for name in catalog.names()}
 
 
 def _architectures() -> dict[str, str]:

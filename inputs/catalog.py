@@ -1,4 +1,4 @@
-"""Catalogs of shipped YAML files by name, and of the user's own by path."""
+"""Catalogs of shipped files by name, and of the user's own by path."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SUFFIXES = (".yaml", ".yml")
 
 @dataclass(frozen=True, slots=True)
 class Catalog:
-    """The YAML files in one folder of a package, by name (the file name without suffix).
+    """The files in one folder of a package, by name (the file name without suffix); names with ``_`` first are private.
 
     Attributes:
         kind: noun for an entry in messages, singular: ``cluster``.
@@ -27,6 +27,8 @@ class Catalog:
         folder: the folder within the package, ``/`` between parts.
         others: folders whose files `find` knows, too, though they are of another kind and not listed here.
         inside: name of the file that stands for a folder of the user's own; empty: a folder stands for none.
+        suffixes: of the files.
+        format: of the files, in messages.
     """
 
     kind: str
@@ -34,15 +36,17 @@ class Catalog:
     folder: str
     others: tuple[str, ...] = ()
     inside: str = ""
+    suffixes: tuple[str, ...] = SUFFIXES
+    format: str = "YAML"
 
     def names(self) -> list[str]:
         """All names, ascending."""
-        return sorted(_shipped(self.package, self.folder))
+        return sorted(_shipped(self.package, self.folder, self.suffixes))
 
     def find(self, name_or_path: str | Path, *, origin: Document | None = None, key: str = "") -> Path:
         """The file of a shipped name or of a path.
 
-        Anything that ends in .yaml or .yml or contains a separator is a path, and so is a folder with the file
+        Anything that ends in a suffix or contains a separator is a path, and so is a folder with the file
         ``inside``; relative paths start at the folder of the document that holds them, or at the current folder when
         they come from the command line.
 
@@ -62,9 +66,9 @@ class Catalog:
         own = self._own(file)
         if own is not None:
             return own
-        if isinstance(name_or_path, Path) or _is_path(text):
+        if isinstance(name_or_path, Path) or self.is_path(text):
             if _is_folder(file) and self.inside:
-                expected = f"a folder with {self.inside}, or a YAML file"
+                expected = f"a folder with {self.inside}, or a {self.format} file"
                 raise InputError(f"this folder has no {self.inside}", file=file, expected=expected)
             if _exists(file):
                 return file
@@ -78,17 +82,21 @@ class Catalog:
         file = folder / self.inside
         return file if _exists(file) else None
 
+    def is_path(self, text: str) -> bool:
+        """Whether a text is a path, not a name."""
+        return text.endswith(self.suffixes) or "/" in text or "\\" in text
+
     def _findable(self) -> dict[str, Path]:
         """Name -> file over all folders; the own folder comes first."""
-        found = _shipped(self.package, self.folder)
+        found = _shipped(self.package, self.folder, self.suffixes)
         for folder in self.others:
-            found = _shipped(self.package, folder) | found
+            found = _shipped(self.package, folder, self.suffixes) | found
         return found
 
     def _error(self, origin: Document | None, path: KeyPath, message: str, *, given: str, near: str) -> InputError:
         names = sorted(self._findable())
         folder = f", or a folder with {self.inside}" if self.inside else ""
-        expected = f"one of {', '.join(names) or '(none ships)'}, or the path of a YAML file{folder}"
+        expected = f"one of {', '.join(names) or '(none ships)'}, or the path of a {self.format} file{folder}"
         nearest = nearest_name(near, names)
         if origin is not None:
             return origin.error(path, message, given=given, expected=expected, nearest=nearest)
@@ -102,13 +110,10 @@ def shipped_files(package: str, folder: str, suffix: str) -> dict[str, Path]:
 
 
 @cache
-def _shipped(package: str, folder: str) -> dict[str, Path]:
+def _shipped(package: str, folder: str, suffixes: tuple[str, ...]) -> dict[str, Path]:
     """Name -> file; the package is installed as files, never zipped (it is an application)."""
-    return {name: file for suffix in SUFFIXES for name, file in shipped_files(package, folder, suffix).items()}
-
-
-def _is_path(text: str) -> bool:
-    return text.endswith(SUFFIXES) or "/" in text or "\\" in text
+    found = [entry for suffix in suffixes for entry in shipped_files(package, folder, suffix).items()]
+    return {name: file for name, file in found if not name.startswith("_")}
 
 
 def _expanded(text: str) -> Path:

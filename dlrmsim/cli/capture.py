@@ -11,7 +11,10 @@ import typer
 def capture(
     step: Annotated[
         str,
-        typer.Argument(metavar="FILE.py[:FUNCTION]", help="FUNCTION(rank, world_size) returns a step to be called."),
+        typer.Argument(
+            metavar="FILE.py[:FUNCTION]",
+            help="FUNCTION(rank, world_size) returns a step to be called; or an example of `dlrmsim list examples`.",
+        ),
     ],
     *,
     world_size: Annotated[int, typer.Option("--world-size", metavar="N", min=1, help="Ranks of the job.")],

@@ -13,7 +13,7 @@ from dlrmsim.cli.terminal import say
 def show(
     name: Annotated[str, typer.Argument(help="A name that `list` prints, or KIND/NAME where a name stands twice.")],
 ) -> None:
-    """Print the YAML file that a name stands for, as it is."""
+    """Print the file that a name stands for, as it is."""
     from dlrmsim import catalogs
 
     found = catalogs.shipped_file(name)

@@ -15,6 +15,7 @@ from dlrmsim.verbs.what import Name
 from inputs.errors import InputError
 from inputs.quantities import MAX_RANKS
 from scenarios.progress import Progress, Silent
+from trainer.capture.examples import EXAMPLES
 from trainer.capture.launch import run_capture
 from trainer.capture.request import DEFAULT_FUNCTION, CaptureRequest
 from workloads.captured.counts import counts_of
@@ -62,7 +63,7 @@ def capture(
     called once to warm up and once to be recorded. Nothing is computed, and no memory or GPU is needed.
 
     Args:
-        what: ``FILE.py:FUNCTION``; without a function ``training_step``.
+        what: ``FILE.py:FUNCTION``, or the name of an example that ships; without a function ``training_step``.
         world_size: ranks of the job.
         ranks: ranks that are captured, those between two of them alike the first; None: all if some ranks differ.
         samples: samples of a step on each rank; None: the attribute ``samples`` of the step, if it has one.
@@ -100,17 +101,17 @@ def capture(
 
 
 def _function_of(what: Name) -> tuple[Path, str]:
-    """File and function of ``FILE.py:FUNCTION``.
+    """File and function of ``FILE.py:FUNCTION``, or of an example.
 
     Raises:
-        InputError: there is no such file.
+        InputError: there is no such file or example.
     """
     text = str(what)
     head, colon, tail = text.rpartition(":")
-    named = colon and tail.isidentifier()
-    file = Path(head if named else text).expanduser()
+    named = bool(colon) and tail.isidentifier()
+    file = EXAMPLES.find(head if named else text)
     if not file.is_file():
-        raise InputError("no such file", file=file, expected="FILE.py or FILE.py:FUNCTION")
+        raise InputError("no file", file=file, expected="FILE.py or FILE.py:FUNCTION")
     return file, tail if named else DEFAULT_FUNCTION
 
 

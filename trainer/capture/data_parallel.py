@@ -67,11 +67,19 @@ class CapturedDataParallel(Module):
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """The module's own result; buffers come from the first rank before it."""
         if self.training and torch.is_grad_enabled() and self._sync:
-            for buffer in self._buffers_to_send:
-                dist.broadcast(buffer, 0, group=self._group)
+            self._send_buffers()
         if self._made and not self._rebuilt:
             self._filled, self._rebuilt = self._buckets(self._made), True
         return self.module(*args, **kwargs)
+
+    def _send_buffers(self) -> None:
+        """Send the first rank's buffers to all, those of one type in one message (DistributedDataParallel does so)."""
+        for dtype in dict.fromkeys(buffer.dtype for buffer in self._buffers_to_send):
+            own = [buffer for buffer in self._buffers_to_send if buffer.dtype == dtype]
+            flat = torch.cat([buffer.reshape(-1) for buffer in own])
+            dist.broadcast(flat, 0, group=self._group)
+            for buffer, part in zip(own, flat.split([buffer.numel() for buffer in own]), strict=True):
+                buffer.copy_(part.view(buffer.shape))
 
     @contextmanager
     def no_sync(self) -> Iterator[None]:

@@ -24,6 +24,7 @@ from workloads.captured.records import Collective, RankProgram, RecordedJob, Rec
 from workloads.captured.replicas import in_step, repeats
 from workloads.captured.settings import CapturedSettings
 from workloads.graph.framework import Framework
+from workloads.graph.overheads import SHARED
 from workloads.graph.recorder import HOST, Recorder
 
 BEGIN = "begin"
@@ -187,8 +188,8 @@ class _GroupProgram:
         begin = self._recorder.host(BEGIN, Marker(), section=self._steps[0].section if self._steps else "forward")
         for step in self._steps:
             self._tasks.append(self._record(step))
-        for last in filter(None, map(self._recorder.last_of, self._streams)):
-            self._recorder.depend(begin, last, lag=AHEAD)
+        for ended in filter(None, map(self._recorder.last_of, self._streams)):
+            self._recorder.depend(begin, ended, lag=AHEAD)
         for task, streams in self._later:
             for stream in streams:
                 last = self._recorder.last_of(self._streams[stream])
@@ -220,7 +221,7 @@ class _GroupProgram:
         if step.launches == 0:
             return self._recorder.unlaunched(name, kernel, section=step.section, stream=stream, after=after)
         known = () if self._overheads is None else self._overheads.operators
-        operators = [key for key in step.overhead_keys[:1] if key in known]
+        operators = [key if key in known else SHARED for key in step.overhead_keys[:1]]
         return self._recorder.kernel(
             name,
             kernel,

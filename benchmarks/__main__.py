@@ -9,6 +9,7 @@ from pathlib import Path
 
 from benchmarks import (
     attention,
+    captures,
     choosers,
     cli,
     convnets,
@@ -36,6 +37,7 @@ from benchmarks.rows import Row, show
 BENCHMARKS: dict[str, Callable[[argparse.Namespace], Iterable[Row]]] = {
     "engine": lambda _: engine.rows(),
     "attention": lambda _: attention.rows(),
+    "captures": lambda _: captures.rows(),
     "cli": lambda _: cli.rows(),
     "convnets": lambda _: convnets.rows(),
     "convolutions": lambda _: convolutions.rows(),

@@ -1,7 +1,9 @@
 """Captured DLRMs against those of the generator: operations, bytes, and time of an iteration on the same cluster.
 
-Both have the same model, batch, tables on ranks, cluster and host times. The generator has no kernels of biases, of
-the loss's gradient and of DDP's buckets, and counts the interaction as one kernel; a capture has them all.
+Both have the same model, batch, tables on ranks, cluster and host times. They differ in kernels that the generator
+leaves out (gradients of biases, parts of the loss, the scaling of each gradient by DDP, a copy of the pooled vectors'
+gradients), and in host time: the generator counts an operator for every kernel, a capture one for every node of the
+backward pass, which may launch several.
 """
 
 from __future__ import annotations
@@ -69,10 +71,16 @@ def compared(name: str) -> tuple[Amounts, Amounts]:
 
 
 def rows() -> Iterator[Row]:
-    """A row for each model and amount."""
+    """Differences of each model's amounts from the generator's."""
     for name in SAMPLES:
         generated, captured = compared(name)
-        yield Row("captures", f"{name}: operations of a rank", captured.flops, "FLOP", bound=generated.flops)
+        yield Row(f"{name} operations", captured.flops / generated.flops - 1.0, "of generator", "<= 0")
+        for op, size in generated.bytes.items():
+            yield Row(f"{name} {op}", captured.bytes.get(op, 0.0) / size - 1.0, "of generator", "<= 0")
+        yield Row(f"{name} time generated", 1e3 * generated.time_s, "ms")
+        yield Row(f"{name} time captured", 1e3 * captured.time_s, "ms")
+        difference = abs(captured.time_s / generated.time_s - 1.0)
+        yield Row(f"{name} time apart", difference, "of generator", f"<= {BOUND}")
 
 
 def _law(name: str) -> str:

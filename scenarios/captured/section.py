@@ -32,6 +32,9 @@ class CapturedSection(Section):
     global_batch_size: BatchSize | None = Field(
         None, description="samples per iteration over all ranks; only as captured (default)"
     )
+    framework: str | dict[str, Any] = Field(
+        "pytorch_eager", description="framework profile: launch cost, memory that the framework keeps"
+    )
     indices: IndexLaw = Field(
         UNIFORM,
         description="by which law rows of tables are looked up: uniform, zipf(1.05), the name of a reuse histogram, or "

@@ -166,7 +166,8 @@ def gpu_names() -> Iterator[None]:
     with ExitStack() as stack:
         stack.enter_context(replaced(torch.cuda, **cuda))
         stack.enter_context(replaced(torch.cpu, **_STREAM_NAMES))
-        stack.enter_context(replaced(torch.accelerator, current_stream=current_stream, synchronize=synchronize))
+        if hasattr(torch, "accelerator"):  # from PyTorch 2.6 on
+            stack.enter_context(replaced(torch.accelerator, current_stream=current_stream, synchronize=synchronize))
         stack.enter_context(replaced(torch.autocast, __init__=_autocast(torch.autocast.__init__)))
         stack.enter_context(replaced(Module, cuda=_same, cpu=_same, to=_without_device(Module.to)))
         yield

@@ -37,6 +37,7 @@ class RawTask:
     Attributes:
         reads: storages that it reads.
         writes: storages that it writes.
+        continues: whether the operator before launches it, too.
     """
 
     operator: str
@@ -48,6 +49,7 @@ class RawTask:
     launches: int = 1
     reads: Storages = field(default_factory=dict)
     writes: Storages = field(default_factory=dict)
+    continues: bool = False
 
 
 class StepRecorder(TorchDispatchMode):
@@ -71,6 +73,7 @@ class StepRecorder(TorchDispatchMode):
         self.last_call: int | None = None
         self.open_group: str | None = None
         self._pending: dict[int, int] = {}
+        self._node: tuple[str, int] | None = None
 
     def begin_step(self) -> None:
         """Forget the tasks so far, which are of the iteration before."""
@@ -134,8 +137,17 @@ class StepRecorder(TorchDispatchMode):
     def _issue(self, name: str, work: RecordedWork, launches: int, reads: Storages, writes: Storages) -> None:
         stream = self.streams.current
         waits = self.streams.ready(stream)
-        task = RawTask(name, work, self.modules.now(), self.section_now, stream, waits, launches, reads, writes)
+        module, section = self.modules.now(), self.section_now
+        continues = self._continues()
+        task = RawTask(name, work, module, section, stream, waits, launches, reads, writes, continues)
         self.streams.issued(stream, self._add(task))
+
+    def _continues(self) -> bool:
+        """Whether a kernel is a further one of a node of the backward pass, or of DDP's reducer (both in C++)."""
+        node = torch._C._current_autograd_node()  # noqa: SLF001 - no other access to it
+        name = None if node is None else (node.name(), node._sequence_nr())  # noqa: SLF001
+        before, self._node = self._node, name
+        return name is not None and (name == before or "AccumulateGrad" in name[0])
 
     def _collective(self, call: Call) -> None:
         group = group_of(call)

@@ -13,7 +13,7 @@ import numpy as np
 
 from simulator.categories import Category
 from simulator.collective_calls import CollectiveCall
-from simulator.operators import FloatArray, Marker, Operator
+from simulator.operators import FloatArray, HostWork, Marker, Operator
 from simulator.program import IntArray, Program, TaskGraph
 from simulator.rank_classes import classes_of
 from simulator.work import Work
@@ -220,6 +220,10 @@ class _GroupProgram:
         stream = self._streams[step.stream]
         if step.launches == 0:
             return self._recorder.unlaunched(name, kernel, section=step.section, stream=stream, after=after)
+        if step.task.continues and self._overheads is None:
+            launch = self._recorder.host(f"launch_{name}", HostWork(step.launches), section=step.section)
+            after = [launch, *after]
+            return self._recorder.unlaunched(name, kernel, section=step.section, stream=stream, after=after)
         known = () if self._overheads is None else self._overheads.operators
         operators = [key if key in known else SHARED for key in step.overhead_keys[:1]]
         return self._recorder.kernel(
@@ -230,6 +234,7 @@ class _GroupProgram:
             after=after,
             launches=step.launches,
             operators=operators,
+            continues=step.task.continues,
         )
 
     def _collective(self, step: JobStep, name: str, work: Collective, after: Sequence[int]) -> int:

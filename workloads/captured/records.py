@@ -37,6 +37,7 @@ class Product(_Work, frozen=True, tag="product"):
 
     Attributes:
         transposed: whether the first factor is stored as ``[k, m]``.
+        own_factor: whether both factors are one tensor, which is read once.
     """
 
     m: Extent
@@ -45,6 +46,7 @@ class Product(_Work, frozen=True, tag="product"):
     dtype: DType
     count: Extent = 1
     transposed: bool = False
+    own_factor: bool = False
 
 
 class AttentionWork(_Work, frozen=True, tag="attention"):
@@ -213,6 +215,7 @@ class RecordedTask(msgspec.Struct, frozen=True, array_like=True):
         after: earlier tasks of other streams, and collectives, for which its stream waits before it.
         after_streams: streams whose work of the iteration before it waits for.
         launches: kernels that the host launches for it.
+        continues: whether the operator before launches it, too, so that only the launch costs host time.
     """
 
     operator: Index
@@ -223,6 +226,7 @@ class RecordedTask(msgspec.Struct, frozen=True, array_like=True):
     after: tuple[Index, ...] = ()
     after_streams: tuple[Index, ...] = ()
     launches: Index = 1
+    continues: bool = False
 
 
 class MemoryPeak(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

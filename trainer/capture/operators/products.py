@@ -31,7 +31,9 @@ def product(call: Call) -> list[RecordedWork] | None:
     count = prod(left.shape[:-2]) if left.dim() > 2 else 1
     if min(m, n, k, count) == 0:
         return []
-    return [Product(m=m, n=n, k=k, count=count, dtype=dtype_of(left), transposed=_is_transposed(left))]
+    own = left.untyped_storage() is right.untyped_storage()
+    transposed = _is_transposed(left)
+    return [Product(m=m, n=n, k=k, count=count, dtype=dtype_of(left), transposed=transposed, own_factor=own)]
 
 
 def _is_transposed(matrix: Tensor) -> bool:

@@ -29,7 +29,7 @@ class Request(torch.autograd.Function):
     """Starts an exchange of pooled vectors; its backward pass waits for that of their gradients."""
 
     @staticmethod
-    def forward(ctx: Any, exchange: Exchange, pooled: Tensor) -> Tensor:
+    def forward(ctx: Any, exchange: VectorExchange, pooled: Tensor) -> Tensor:
         """See the class."""
         ctx.exchange, ctx.shape = exchange, pooled.shape
         exchange.start(pooled.reshape(-1), exchange.received, exchange.sent)
@@ -45,7 +45,7 @@ class Wait(torch.autograd.Function):
     """Waits for an exchange; its backward pass starts that of the gradients."""
 
     @staticmethod
-    def forward(ctx: Any, exchange: Exchange, _: Tensor) -> Tensor:
+    def forward(ctx: Any, exchange: VectorExchange, _: Tensor) -> Tensor:
         """See the class."""
         ctx.exchange = exchange
         return exchange.end()
@@ -53,12 +53,12 @@ class Wait(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[None, Tensor]:
         """See the class."""
-        exchange: Exchange = ctx.exchange
+        exchange: VectorExchange = ctx.exchange
         exchange.start(gradients[0].contiguous(), exchange.sent, exchange.received)
         return None, gradients[0].new_empty(0)
 
 
-class Exchange:
+class VectorExchange:
     """all_to_all between lookups and interaction."""
 
     def __init__(self, samples: int, own: int, widths: Sequence[int]) -> None:
@@ -121,7 +121,9 @@ class Dense(nn.Module):
         self.top = _layers(dim + features * (features - 1) // 2, mlp.top.value)
         self.rows, self.columns = torch.tril_indices(features, features, -1)
 
-    def forward(self, dense: Tensor, exchange: Exchange, requested: Tensor, order: Tensor, back: Tensor) -> Tensor:
+    def forward(
+        self, dense: Tensor, exchange: VectorExchange, requested: Tensor, order: Tensor, back: Tensor
+    ) -> Tensor:
         """See the class."""
         bottom = self.bottom(dense)
         samples, dim = bottom.shape
@@ -175,7 +177,7 @@ def _step(name: str, rank: int, world_size: int) -> Callable[[], None]:
     features = mlp_of(model).dense_features.value
     width = 4 * features + 12 * len(rows)
     host = torch.empty(samples * width, dtype=torch.int8)
-    exchange = Exchange(samples, len(own) * dim, [count * dim for count in counts])
+    exchange = VectorExchange(samples, len(own) * dim, [count * dim for count in counts])
     values = torch.empty(samples * len(rows), dtype=torch.int64, device="cuda")
     lengths = torch.empty(samples * len(rows), dtype=torch.int32, device="cuda")
     splits = torch.empty(SPLITS * world_size, dtype=torch.int64, device="cuda")

@@ -26,7 +26,7 @@ def _written_names(func: OpOverload) -> frozenset[str]:
 
 
 @dataclass(frozen=True)
-class Call:
+class OperatorCall:
     """An operator that has been called.
 
     Attributes:

@@ -22,7 +22,7 @@ dlrmsim.memoryCurve = (() => {
     const [x, y] = [curve.tasks[curve.peak], curve.totals[curve.peak] / 1e9];
     traces.push({ type: "scatter", mode: "markers", name: "peak", showlegend: false, x: [x], y: [y], hoverinfo: "skip",
       marker: { size: 9, symbol: "diamond", color: theme.color("ink"), line: { width: 1.5, color: theme.color("surface") } } });
-    const capacity = curve.capacity_bytes / 1e9, top = 1.2 * Math.max(capacity, y), last = Math.max(curve.tasks.at(-1), 1);
+    const capacity = curve.capacity_bytes / 1e9, top = 1.3 * Math.max(capacity, y), last = Math.max(curve.tasks.at(-1), 1);
     const left = x < last / 2;
     return { traces, layout: {
       height: 380, hovermode: "x unified", xaxis: { title: "task of the step", showgrid: false, zeroline: false, range: [0, last] },
@@ -37,7 +37,7 @@ dlrmsim.memoryCurve = (() => {
         { xref: "paper", x: left ? 1 : 0, y: capacity, xanchor: left ? "right" : "left", yanchor: "bottom", showarrow: false,
           text: `usable ${format.significant(capacity, 3)} GB`, font: { color: theme.color("bad"), size: 12 } },
         { x, yref: "paper", y: 1, xanchor: left ? "left" : "right", yanchor: "top", showarrow: false, xshift: left ? 5 : -5, align: left ? "left" : "right",
-          text: `peak <b>${gigabytes(curve.totals[curve.peak])}</b>${curve.module ? ` in ${curve.module}` : ""}`, font: { color: theme.color("ink"), size: 12.5 } },
+          text: `peak <b>${gigabytes(curve.totals[curve.peak])}</b>${curve.module ? `<br>${curve.module}` : ""}`, font: { color: theme.color("ink"), size: 12.5 } },
       ],
     } };
   }

@@ -9,7 +9,7 @@ from reports.markup import Markup, PageSection, strong
 from reports.numbers import percent
 from scenarios.memory_curve import MemoryCurve
 
-MOST_LETTERS = 48
+MOST_LETTERS = 36
 """Letters of a module's path that the chart shows; the end of a longer path."""
 
 

@@ -5,7 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from simulator.operators import Attention, Convolution, Copy, DenseOptimizer, Elementwise, Gemm, Interaction, Operator
+from simulator.categories import Category
+from simulator.operators import (
+    Attention,
+    Convolution,
+    Copy,
+    DenseOptimizer,
+    Elementwise,
+    Gemm,
+    Interaction,
+    Marker,
+    Operator,
+)
 from simulator.precisions import BYTES_PER_ELEMENT, Precision
 from workloads.captured.lookups import lookup_kernel, update_kernel
 from workloads.captured.records import (
@@ -96,7 +107,10 @@ def _optimizer(work: OptimizerWork, settings: CapturedSettings) -> DenseOptimize
     return DenseOptimizer(float(work.parameters), work.bytes)
 
 
-def _copy(work: CopyWork, settings: CapturedSettings) -> Copy:  # noqa: ARG001 - as above
+def _copy(work: CopyWork, settings: CapturedSettings) -> Copy | Marker:
+    """A copy; none to a device where there is no device."""
+    if settings.host is not None and work.direction != "d2d":
+        return Marker(Category.COPY)
     return Copy(work.bytes, work.direction)
 
 

@@ -28,6 +28,7 @@ from benchmarks import (
     predictions,
     replays,
     skew,
+    step_times,
     studies,
     traces,
 )
@@ -49,6 +50,7 @@ BENCHMARKS: dict[str, Callable[[argparse.Namespace], Iterable[Row]]] = {
     "planning": lambda given: planning.rows(given.sets, given.seed),
     "traces": lambda _: traces.rows(),
     "skew": lambda _: skew.rows(),
+    "steps": lambda _: step_times.rows(),
     "embedding": lambda _: embedding.rows(),
     "replays": lambda _: replays.rows(),
     "host_laws": lambda given: host_laws.rows(given.target or "zen5_2_cores"),

@@ -37,7 +37,7 @@ dlrmsim.memoryCurve = (() => {
         { xref: "paper", x: left ? 1 : 0, y: capacity, xanchor: left ? "right" : "left", yanchor: "bottom", showarrow: false,
           text: `usable ${format.significant(capacity, 3)} GB`, font: { color: theme.color("bad"), size: 12 } },
         { x, yref: "paper", y: 1, xanchor: left ? "left" : "right", yanchor: "top", showarrow: false, xshift: left ? 5 : -5, align: left ? "left" : "right",
-          text: `peak <b>${gigabytes(curve.totals[curve.peak])}</b>${curve.module ? `<br>${curve.module}` : ""}`, font: { color: theme.color("ink"), size: 12.5 } },
+          text: `peak <b>${gigabytes(curve.totals[curve.peak])}</b>${curve.module ? `<br>${curve.module}` : ""}`, font: { color: theme.color("ink"), size: 12.5 }, bgcolor: theme.color("surface") },
       ],
     } };
   }

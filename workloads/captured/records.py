@@ -53,7 +53,7 @@ class AttentionWork(_Work, frozen=True, tag="attention"):
     """Attention in one kernel.
 
     Attributes:
-        flops: of the products, those of masked blocks left out.
+        flops: operations of the products, without those of masked blocks.
         bytes: tensors read and written, each once.
     """
 
@@ -170,9 +170,9 @@ class Collective(_Work, frozen=True, tag="collective"):
         sent: elements of an uneven all_to_all that go to each member in the communicator's order, as fractions of
             ``bytes``; empty: even.
         root: number of the root in the communicator.
-        peer: of send: rank that receives, less the one that sends.
-        receives: of send: whether the rank of the task receives; it counts where the communicator has ranks on both
-            sides of it.
+        peer: rank that receives a send, less the one that sends.
+        receives: whether the rank of the task receives a send; it counts where the communicator has ranks on both
+            sides.
     """
 
     op: CollectiveOp
@@ -248,7 +248,7 @@ class MemoryPeak(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class RankProgram(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What the ranks of a group issue in a step.
+    """Tasks that the ranks of a group issue in a step.
 
     Attributes:
         ranks: ascending.

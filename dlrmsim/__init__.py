@@ -55,6 +55,7 @@ __all__ = [
     "compare",
     "export",
     "import_traces",
+    "jagged_indices",
     "json_schema",
     "list_names",
     "load_scenario",
@@ -74,6 +75,7 @@ __all__ = [
 
 _ELSEWHERE = {
     "TableBatch": "trainer.capture.tables",
+    "jagged_indices": "trainer.capture.batches",
     "Progress": "scenarios.progress",
     "ResolvedScenario": "scenarios.resolve",
     "json_schema": "dlrmsim.formats",
@@ -113,6 +115,7 @@ if TYPE_CHECKING:
     from scenarios.progress import Progress
     from scenarios.resolve import ResolvedScenario, load_scenario
     from traces.parquet import read_timeline
+    from trainer.capture.batches import jagged_indices
     from trainer.capture.tables import TableBatch
 else:
 

@@ -19,7 +19,9 @@ def table_batched(call: OperatorCall) -> list[RecordedWork] | None:
         return None
     weights: Sequence[Tensor] = call.given["weights"]
     indices: Sequence[Tensor] = call.given["indices"]
-    tables = tuple(_table(weight, own) for weight, own in zip(weights, indices, strict=True))
+    bags = [own.shape[0] for own in call.given["offsets"] or indices]
+    parts = zip(weights, indices, bags, strict=True)
+    tables = tuple(Table(w.shape[0], w.shape[1], lookups=own.numel(), bags=count) for w, own, count in parts)
     dtype, index_bytes = dtype_of(weights[0]), indices[0].element_size()
     if call.func._opname == "table_lookup":  # noqa: SLF001 - the name without namespace and overload
         return [Lookup(tables=tables, dtype=dtype, index_bytes=index_bytes, output_dtype=dtype_of(call.result))]
@@ -32,7 +34,3 @@ def table_batched(call: OperatorCall) -> list[RecordedWork] | None:
             optimizer=call.given["optimizer"],
         )
     ]
-
-
-def _table(weight: Tensor, indices: Tensor) -> Table:
-    return Table(rows=weight.shape[0], dim=weight.shape[1], lookups=indices.numel(), bags=indices.shape[0])

@@ -28,6 +28,7 @@ __all__ = [
     "CollectiveResult",
     "CompareResult",
     "ExportResult",
+    "FromTorchrecResult",
     "ImportTracesResult",
     "MeasureResult",
     "PlanResult",
@@ -54,6 +55,7 @@ __all__ = [
     "collective",
     "compare",
     "export",
+    "from_torchrec",
     "import_traces",
     "jagged_indices",
     "json_schema",
@@ -68,6 +70,7 @@ __all__ = [
     "shipped_file",
     "solve",
     "sweep",
+    "to_torchrec",
     "validate",
     "validate_measured",
     "what_if",
@@ -84,12 +87,14 @@ _ELSEWHERE = {
     "read_timeline": "traces.parquet",
     "scenario_template": "dlrmsim.formats",
     "shipped_file": "dlrmsim.catalogs",
+    "to_torchrec": "dlrmsim.trained_plans",
 }
 """Modules of public names that are no verbs and no results of verbs."""
 
 if TYPE_CHECKING:
     from dlrmsim.catalogs import list_names, shipped_file
     from dlrmsim.formats import json_schema, scenario_template
+    from dlrmsim.trained_plans import to_torchrec
     from dlrmsim.verbs.advise import AdviseResult, advise
     from dlrmsim.verbs.calibrate_clock import CalibrateClockResult, calibrate_clock
     from dlrmsim.verbs.calibrate_collectives import CalibrateCollectivesResult, calibrate_collectives
@@ -102,6 +107,7 @@ if TYPE_CHECKING:
     from dlrmsim.verbs.collective import CollectiveResult, collective
     from dlrmsim.verbs.compare import CompareResult, compare
     from dlrmsim.verbs.export import ExportResult, export
+    from dlrmsim.verbs.from_torchrec import FromTorchrecResult, from_torchrec
     from dlrmsim.verbs.import_traces import ImportTracesResult, import_traces
     from dlrmsim.verbs.measure import MeasureResult, measure
     from dlrmsim.verbs.plan import PlanResult, plan

@@ -67,6 +67,7 @@ __all__ = [
     "replay",
     "run",
     "scenario_template",
+    "shard_embeddings",
     "shipped_file",
     "solve",
     "sweep",
@@ -79,6 +80,7 @@ __all__ = [
 _ELSEWHERE = {
     "TableBatch": "trainer.capture.tables",
     "jagged_indices": "trainer.capture.batches",
+    "shard_embeddings": "trainer.capture.sharded_tables",
     "Progress": "scenarios.progress",
     "ResolvedScenario": "scenarios.resolve",
     "json_schema": "dlrmsim.formats",
@@ -122,6 +124,7 @@ if TYPE_CHECKING:
     from scenarios.resolve import ResolvedScenario, load_scenario
     from traces.parquet import read_timeline
     from trainer.capture.batches import jagged_indices
+    from trainer.capture.sharded_tables import shard_embeddings
     from trainer.capture.tables import TableBatch
 else:
 

@@ -93,18 +93,27 @@ class _Lookup(torch.autograd.Function):
     """The lookup, whose backward pass is the update."""
 
     @staticmethod
-    def forward(ctx: Any, batch: TableBatch, _: Tensor, offsets: list[Tensor], *indices: Tensor) -> Tensor:
-        ctx.batch, ctx.indices, ctx.offsets = batch, indices, offsets
-        found: Tensor = table_lookup(list(batch.tables), list(indices), offsets)
+    def forward(
+        ctx: Any, batch: TableBatch, _: Tensor, numbers: list[int], offsets: list[Tensor], *indices: Tensor
+    ) -> Tensor:
+        ctx.batch, ctx.numbers, ctx.indices, ctx.offsets = batch, numbers, indices, offsets
+        found: Tensor = table_lookup([batch.tables[n] for n in numbers], list(indices), offsets)
         return found
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[None, ...]:
         batch: TableBatch = ctx.batch
-        tables, state, indices = list(batch.tables), list(batch.state), list(ctx.indices)
+        tables, indices = [batch.tables[n] for n in ctx.numbers], list(ctx.indices)
+        state = [batch.state[n] for n in ctx.numbers] if len(batch.state) else []
         rate = batch.learning_rate
         table_update(tables, state, indices, ctx.offsets, gradients[0], batch.optimizer, rate)
-        return (None,) * (3 + len(indices))
+        return (None,) * (4 + len(indices))
+
+
+def lookup(batch: TableBatch, indices: Sequence[Tensor], offsets: Sequence[Tensor], numbers: Sequence[int]) -> Tensor:
+    """Sums of the rows of each bag in the tables of some numbers, which may repeat ``[bags, sum of dims]``."""
+    found: Tensor = _Lookup.apply(batch, batch.anchor, list(numbers), list(offsets), *indices)  # type: ignore[no-untyped-call]
+    return found
 
 
 class TableBatch(Module):
@@ -113,6 +122,7 @@ class TableBatch(Module):
     Attributes:
         tables: weights ``[rows, dim]``, which no other optimizer updates.
         state: sums of squares of Adagrad.
+        anchor: empty tensor that lets the backward pass reach the lookup.
     """
 
     def __init__(
@@ -144,7 +154,7 @@ class TableBatch(Module):
         state = [Parameter(torch.zeros(shape, device=device), requires_grad=False) for shape in shapes[optimizer]]
         self.state = ParameterList(state)
         self.optimizer, self.learning_rate = optimizer, learning_rate
-        self._anchor = torch.empty(0, requires_grad=True, device=device)
+        self.anchor = torch.empty(0, requires_grad=True, device=device)
 
     def forward(self, indices: Sequence[Tensor], offsets: Sequence[Tensor] = ()) -> Tensor:
         """Sums of the rows of each bag, tables beside each other ``[bags, sum of dims]``.
@@ -153,5 +163,4 @@ class TableBatch(Module):
             indices: rows of each bag of each table: ``[bags, lookups]``, or of all bags in turn with offsets.
             offsets: first index of each bag ``[bags]`` of each table; none: all bags have as many.
         """
-        found: Tensor = _Lookup.apply(self, self._anchor, list(offsets), *indices)  # type: ignore[no-untyped-call]
-        return found
+        return lookup(self, indices, offsets, range(len(self.tables)))

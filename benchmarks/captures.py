@@ -39,12 +39,12 @@ BOUND = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Amounts:
-    """What a task graph does, on the rank with most.
+    """Amounts of a task graph.
 
     Attributes:
-        flops: of all products.
-        bytes: of each kind of collective, over all ranks.
-        time_s: of an iteration.
+        flops: operations of all products on the rank with most.
+        bytes: sizes of the calls of each kind of collective, added up over all ranks.
+        time_s: seconds of an iteration.
     """
 
     flops: float

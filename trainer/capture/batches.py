@@ -27,7 +27,7 @@ def jagged_indices(
     Args:
         mean: lookups of a bag on average.
         distribution: fixed, poisson, geometric or lognormal.
-        deviation: of lognormal: standard deviation over mean.
+        deviation: standard deviation over mean of a lognormal law.
 
     Raises:
         ValidationError: there is no such distribution, or a key of another one.

@@ -14,7 +14,7 @@ from torch._ops import OpOverload
 
 from inputs.errors import InputError
 from simulator.collective_calls import CollectiveOp
-from trainer.capture.operators.call import OperatorCall
+from trainer.capture.operators.call import CalledOperator
 from trainer.capture.tensors import bytes_of, dtype_of, tensors_in
 from workloads.captured.records import Collective
 
@@ -28,7 +28,7 @@ class CallShape:
     """Operation and size of a call.
 
     Attributes:
-        tensors: whose element type counts.
+        tensors: buffers, the first of which gives the element type.
         parts: bytes that go to each member; empty: the same to all.
         root: number of the root, or of the other rank of a message.
     """
@@ -45,12 +45,12 @@ def is_collective(func: OpOverload) -> bool:
     return func.namespace in (C10D, FUNCTIONAL) and func._opname not in (WAIT, "monitored_barrier_")  # noqa: SLF001
 
 
-def group_of(call: OperatorCall) -> Any:
+def group_of(call: CalledOperator) -> Any:
     """Process group of a call: its name, or the object."""
     return call.given.get("group_name", call.given.get("process_group"))
 
 
-def collective_of(call: OperatorCall, communicator: str, members: Sequence[int], rank: int) -> Collective:
+def collective_of(call: CalledOperator, communicator: str, members: Sequence[int], rank: int) -> Collective:
     """The call of a rank on a communicator.
 
     Args:
@@ -86,27 +86,27 @@ def _size(values: Any) -> float:
     return sum(map(bytes_of, tensors_in(values)))
 
 
-def _whole(op: CollectiveOp, *names: str) -> Callable[[OperatorCall, int], CallShape]:
+def _whole(op: CollectiveOp, *names: str) -> Callable[[CalledOperator, int], CallShape]:
     """A call whose size is that of an argument."""
 
-    def read(call: OperatorCall, _: int) -> CallShape:
+    def read(call: CalledOperator, _: int) -> CallShape:
         tensors = [t for name in names for t in tensors_in(call.given.get(name))]
         return CallShape(op, _size(tensors), tensors)
 
     return read
 
 
-def _times_members(op: CollectiveOp, *names: str) -> Callable[[OperatorCall, int], CallShape]:
+def _times_members(op: CollectiveOp, *names: str) -> Callable[[CalledOperator, int], CallShape]:
     """A call whose size is that of an argument times the members."""
 
-    def read(call: OperatorCall, members: int) -> CallShape:
+    def read(call: CalledOperator, members: int) -> CallShape:
         tensors = [t for name in names for t in tensors_in(call.given.get(name))]
         return CallShape(op, members * _size(tensors), tensors, root=call.given.get("root_rank"))
 
     return read
 
 
-def _uneven(call: OperatorCall, members: int) -> CallShape:
+def _uneven(call: CalledOperator, members: int) -> CallShape:
     """An all_to_all of one tensor, which splits may divide."""
     given = call.given.get("input")
     tensors = list(tensors_in(given))
@@ -117,26 +117,26 @@ def _uneven(call: OperatorCall, members: int) -> CallShape:
     return CallShape("all_to_all", size, tensors, parts)
 
 
-def _listed(call: OperatorCall, _: int) -> CallShape:
+def _listed(call: CalledOperator, _: int) -> CallShape:
     """An all_to_all of a tensor for each member."""
     tensors = list(tensors_in(call.given["input_tensors"]))
     parts = tuple(map(bytes_of, tensors))
     return CallShape("all_to_all", sum(parts), tensors, parts)
 
 
-def _message(key: str) -> Callable[[OperatorCall, int], CallShape]:
-    def read(call: OperatorCall, _: int) -> CallShape:
+def _message(key: str) -> Callable[[CalledOperator, int], CallShape]:
+    def read(call: CalledOperator, _: int) -> CallShape:
         tensors = list(tensors_in(call.given["tensors"]))
         return CallShape("send", _size(tensors), tensors, root=int(call.given[key]))
 
     return read
 
 
-def _barrier(_: OperatorCall, __: int) -> CallShape:
+def _barrier(_: CalledOperator, __: int) -> CallShape:
     return CallShape("barrier", 0.0, ())
 
 
-_READERS: dict[str, Callable[[OperatorCall, int], CallShape]] = {
+_READERS: dict[str, Callable[[CalledOperator, int], CallShape]] = {
     # c10d
     "allreduce": _whole("all_reduce", "tensors"),
     "allreduce_coalesced": _whole("all_reduce", "tensors"),

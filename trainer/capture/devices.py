@@ -58,7 +58,7 @@ class DeviceMap(TorchFunctionMode):
     def __torch_function__(
         self, func: Callable[..., Any], types: Sequence[type], args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
-        """OperatorCall a function with devices mapped."""
+        """CalledOperator a function with devices mapped."""
         kwargs = dict(kwargs or {})
         name = getattr(func, "__name__", "")
         if func is Tensor.backward:  # whose Python parts name devices, too

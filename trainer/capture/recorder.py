@@ -17,7 +17,7 @@ from trainer.capture.collectives import WAIT, collective_of, group_of, is_collec
 from trainer.capture.groups import GroupBook
 from trainer.capture.memory import MemoryBook
 from trainer.capture.modules import ModulePaths
-from trainer.capture.operators.call import OperatorCall
+from trainer.capture.operators.call import CalledOperator
 from trainer.capture.operators.kernels import has_kernel, works_of
 from trainer.capture.operators.rows import Unhandled, without_memory
 from trainer.capture.streams import StreamBook, Waits
@@ -35,8 +35,8 @@ class RawTask:
     """A task as it is recorded, see `workloads.captured.records.RecordedTask`.
 
     Attributes:
-        reads: storages that it reads.
-        writes: storages that it writes.
+        reads: bytes of each storage, by its number.
+        writes: likewise, bytes that are written.
         continues: whether the operator before launches it, too.
     """
 
@@ -56,7 +56,7 @@ class StepRecorder(TorchDispatchMode):
     """Records the operators of a rank.
 
     Attributes:
-        tasks: of the step so far.
+        tasks: records of the step so far.
         section: forward, unless the backward pass or an optimizer runs.
     """
 
@@ -101,7 +101,7 @@ class StepRecorder(TorchDispatchMode):
         result = without_memory(func, tuple(args), kwargs)
         if result is Unhandled:
             result = func(*args, **kwargs)
-        call = OperatorCall(func, args, kwargs, result)
+        call = CalledOperator(func, args, kwargs, result)
         section = self.section_now
         if func._opname == WAIT:  # noqa: SLF001
             self._wait_tensor(call)
@@ -127,7 +127,7 @@ class StepRecorder(TorchDispatchMode):
         if task is not None and task < len(self.tasks):
             self.streams.wait(self.streams.current, Waits({task}))
 
-    def _kernels(self, call: OperatorCall) -> None:
+    def _kernels(self, call: CalledOperator) -> None:
         if self.section == OPTIMIZER and all(t.dim() == 0 for t in (*call.read, *call.written)):
             return  # numbers of steps, which PyTorch keeps on the host
         for work, launches in works_of(call):
@@ -149,7 +149,7 @@ class StepRecorder(TorchDispatchMode):
         before, self._node = self._node, name
         return name is not None and (name == before or "AccumulateGrad" in name[0])
 
-    def _collective(self, call: OperatorCall) -> None:
+    def _collective(self, call: CalledOperator) -> None:
         group = group_of(call)
         name = group if isinstance(group, str) else (self.open_group or "")
         rank = torch.distributed.get_rank()
@@ -175,7 +175,7 @@ class StepRecorder(TorchDispatchMode):
             self.memory.see([tensor], self.section_now)
         self._mark_buffers(call)
 
-    def _mark_buffers(self, call: OperatorCall) -> None:
+    def _mark_buffers(self, call: CalledOperator) -> None:
         """Buffers of collectives that are born in the step, other than gradients, are communication."""
         if call.func.namespace == "c10d":
             names = [key for key in call.given if key.startswith("output")]
@@ -183,7 +183,7 @@ class StepRecorder(TorchDispatchMode):
                 for tensor in tensors_in(call.given[name]):
                     self.memory.mark_new(tensor, "communication")
 
-    def _wait_tensor(self, call: OperatorCall) -> None:
+    def _wait_tensor(self, call: CalledOperator) -> None:
         self.wait_for(self._pending.get(self.storages.of(call.tensor("tensor"))))
 
     def _add(self, task: RawTask) -> int:

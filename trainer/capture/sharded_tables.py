@@ -20,6 +20,7 @@ from torch.nn import Module
 from inputs.errors import InputError
 from trainer.capture.tables import TableBatch, lookup
 from trainer.torchrec.collections import BagCollection, BagTable, collections_of
+from trainer.torchrec.interfaces import TorchrecShardingPlan
 from trainer.torchrec.listed_shards import with_shards
 from trainer.torchrec.plan_entries import plan_entries
 from workloads.captured.records import Optimized
@@ -37,7 +38,7 @@ class BatchOfLookups:
     """Lookups of a rank's batch.
 
     Attributes:
-        samples: of a rank.
+        samples: number on a rank.
         pooling: table -> lookups of a sample for each of its features.
     """
 
@@ -62,7 +63,7 @@ class OwnShard:
 
 def shard_embeddings(
     module: Module,
-    plan: PlanFile | Mapping[str, Any] | Any,
+    plan: PlanFile | Mapping[str, object] | TorchrecShardingPlan,
     *,
     samples: int,
     pooling_factors: Mapping[str, float] | float = 1.0,
@@ -73,7 +74,7 @@ def shard_embeddings(
     Args:
         module: with collections on any device, ``meta`` included.
         plan: TorchRec's ``ShardingPlan``, or a plan of dlrmsim as a mapping.
-        samples: of a batch on each rank.
+        samples: number in the batch of each rank.
         pooling_factors: lookups of a sample for each feature, by table, or for all.
         optimizer: fused into the kernels of sharded tables.
 
@@ -96,7 +97,7 @@ def shard_embeddings(
     return module
 
 
-def _file(plan: PlanFile | Mapping[str, Any] | Any) -> PlanFile:
+def _file(plan: PlanFile | Mapping[str, object] | TorchrecShardingPlan) -> PlanFile:
     """A plan in the form of a file."""
     if isinstance(plan, PlanFile):
         return plan

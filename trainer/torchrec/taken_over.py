@@ -64,7 +64,7 @@ def taken_over(
     """Read a module and a plan.
 
     Args:
-        name: of the model.
+        name: name of the model.
         dense: ``mlp``, ``interaction``... as in a model file; None: read from the module.
 
     Raises:

@@ -6,7 +6,7 @@ from math import prod
 
 from torch import Tensor
 
-from trainer.capture.operators.call import OperatorCall
+from trainer.capture.operators.call import CalledOperator
 from trainer.capture.tensors import dtype_of
 from workloads.captured.records import Product, RecordedWork
 
@@ -19,7 +19,7 @@ _FACTORS = {
 """Names of the factors among the arguments, by operator."""
 
 
-def product(call: OperatorCall) -> list[RecordedWork] | None:
+def product(call: CalledOperator) -> list[RecordedWork] | None:
     """The product of an operator; None if it is no product, an empty list without elements."""
     names = _FACTORS.get(call.func._opname)  # noqa: SLF001 - the name without namespace and overload
     if names is None:

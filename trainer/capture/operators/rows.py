@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch._ops import OpOverload
 
-from trainer.capture.operators.call import OperatorCall
+from trainer.capture.operators.call import CalledOperator
 from trainer.capture.tensors import bytes_of, is_sparse, tensors_in
 from workloads.captured.records import Moved, RecordedWork
 
@@ -47,7 +47,7 @@ def without_memory(func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, An
     return first if name in _SAME_ROWS else Unhandled
 
 
-def sparse_rows(call: OperatorCall) -> list[RecordedWork] | None:
+def sparse_rows(call: CalledOperator) -> list[RecordedWork] | None:
     """Kernel of an operator on sparse gradients; None of any other operator."""
     sparse = [tensor for tensor in (*call.read, *call.written) if is_sparse(tensor)]
     if not sparse or call.func._opname.startswith("embedding") or "backward" in call.func._opname:  # noqa: SLF001

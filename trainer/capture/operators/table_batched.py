@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
-from trainer.capture.operators.call import OperatorCall
+from trainer.capture.operators.call import CalledOperator
 from trainer.capture.tensors import dtype_of
 from workloads.captured.records import Lookup, RecordedWork, Table, Update
 
 _NAMESPACE = "dlrmsim"
 
 
-def table_batched(call: OperatorCall) -> list[RecordedWork] | None:
+def table_batched(call: CalledOperator) -> list[RecordedWork] | None:
     """The kernel of an operator of `trainer.capture.tables`; None of any other operator."""
     if call.func.namespace != _NAMESPACE:
         return None

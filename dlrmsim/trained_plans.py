@@ -14,6 +14,7 @@ from dlrmsim.verbs.run import RunResult
 from dlrmsim.verbs.what import Name, scenario_of
 from inputs.errors import InputError, MissingExtraError
 from inputs.yaml_lines import load_yaml
+from scenarios.dlrm.typed import dlrm_of
 from scenarios.dlrm.written import with_plan
 from scenarios.progress import Silent
 from scenarios.resolved import ResolvedScenario
@@ -98,7 +99,16 @@ def _resolved(what: RunResult | FromTorchrecResult | ResolvedScenario) -> Resolv
 
 
 def _planned(resolved: ResolvedScenario) -> PlanFile:
-    """The plan of a scenario, as it stands there or by its planner."""
-    scenario: Any = with_plan(resolved, Silent()).scenario
-    plan: Mapping[str, Any] = scenario.workload.sharding.plan
-    return read_plan(plan)
+    """The plan of a scenario: as it stands there, or by its planner.
+
+    Raises:
+        InputError: the scenario trains no DLRM.
+        InfeasibleError: no plan fits.
+    """
+    found = dlrm_of(resolved, "to_torchrec")
+    given = found.scenario.workload.sharding.plan
+    if not isinstance(given, dict):
+        given = with_plan(found, Silent()).scenario.workload.sharding.plan
+    file = read_plan(given if isinstance(given, dict) else {})
+    local = file.local_world_size or min(found.cluster.node.ranks, found.world_size)
+    return file.model_copy(update={"local_world_size": local})

@@ -1,42 +1,42 @@
 """Devices of a captured step: GPUs that are not there.
 
-A CPU build of PyTorch has no GPU tensors, not even ones without memory. So all tensors of a capture say that they are
-on the CPU, and the device that the user's code names decides only which tensors come from the host: ``x.to("cuda")``
-of such a tensor is a copy over PCIe.
+A CPU build of PyTorch has no GPU tensors, not even ones without memory. So all tensors of a capture are on the CPU, and
+the device that the user's code names decides only which tensors come from the host: ``x.to("cuda")`` of such a tensor is
+a copy over PCIe. The user's code sees a GPU as the device of all others; PyTorch's own code sees the CPU.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import Any
+from types import FrameType
+from typing import Any, Self
 
 import torch
 from torch import Tensor
-from torch.nn import Module
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.overrides import TorchFunctionMode
+from torch.utils._device import DeviceContext
 
+from trainer.capture.gpu_forms import FORMS, FP32_UNDER_AUTOCAST, in_fp32
 from trainer.capture.patches import replaced
 from trainer.capture.recorder import BUILD, StepRecorder
-from trainer.capture.streams import (
-    CapturedEvent,
-    CapturedStream,
-    StreamBlock,
-    current_stream,
-    default_stream,
-    set_stream,
-    synchronize,
-)
 
-_HOST = torch.device("cpu")
+HOST = torch.device("cpu")
+GPUS = 8
+"""Number of GPUs that ``torch.cuda.device_count()`` reports in a capture."""
 _GPU_TYPES = ("cuda", "xpu", "hip")
-
+_OWN = ("torch", "trainer")
+"""Packages whose code sees the CPU."""
 
 _FACTORIES = frozenset(
     {"arange", "as_tensor", "empty", "from_numpy", "full", "ones", "rand", "randint", "randn", "randperm", "tensor",
      "zeros"}
 )  # fmt: skip
 """Functions whose results are on the host unless a device is named."""
+
+_IS_CUDA: Any = Tensor.is_cuda.__get__  # type: ignore[attr-defined]  # a property written in C
 
 
 def is_gpu(value: Any) -> bool:
@@ -46,8 +46,23 @@ def is_gpu(value: Any) -> bool:
     return isinstance(value, str) and value.split(":")[0] in _GPU_TYPES
 
 
+def _is_number_or_gpu(value: Any) -> bool:
+    """Whether the value of a device is a GPU; numbers are GPUs."""
+    return is_gpu(value) or (isinstance(value, int) and not isinstance(value, bool))
+
+
+def is_cpu(value: Any) -> bool:
+    """Whether a value names the CPU."""
+    return (isinstance(value, torch.device) and value.type == "cpu") or (isinstance(value, str) and value == "cpu")
+
+
+def current_device() -> int:
+    """Stands for ``torch.cuda.current_device``."""
+    return torch.distributed.get_rank() % GPUS if torch.distributed.is_initialized() else 0
+
+
 class DeviceMap(TorchFunctionMode):
-    """Puts GPU tensors on the CPU, and records copies between the two."""
+    """Puts GPU tensors on the CPU, records copies between the two, and takes the forms of functions on GPUs."""
 
     def __init__(self, recorder: StepRecorder) -> None:
         """Start with all tensors on the device but those that the step makes on the host."""
@@ -55,146 +70,168 @@ class DeviceMap(TorchFunctionMode):
         self._recorder = recorder
         self._uses_gpu = False
 
+    def __enter__(self) -> Self:
+        """Map devices until the block ends."""
+        _OPEN.append(self)
+        super().__enter__()  # type: ignore[no-untyped-call]
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """Map devices no more."""
+        super().__exit__(*error)  # type: ignore[no-untyped-call]
+        if self in _OPEN:
+            _OPEN.remove(self)
+
     def __torch_function__(
         self, func: Callable[..., Any], types: Sequence[type], args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
-        """CalledOperator a function with devices mapped."""
+        """Call a function with devices mapped."""
         kwargs = dict(kwargs or {})
         name = getattr(func, "__name__", "")
+        if func is torch.device:
+            return torch.device("cuda", *args) if args and isinstance(args[0], int) else func(*args, **kwargs)
         if func is Tensor.backward:  # whose Python parts name devices, too
             with self:
                 names = {"gradient": "grad_tensors"}
                 return torch.autograd.backward(*args, **{names.get(key, key): value for key, value in kwargs.items()})
-        if name == "cuda" and args and isinstance(args[0], Tensor):
-            return self._to_device(args[0])
-        if name == "cpu" and args and isinstance(args[0], Tensor):
-            return self._to_host(args[0])
-        target = next((value for value in (*args[1:], kwargs.get("device")) if is_gpu(value)), None)
-        if target is None:
-            host = name == "to" and any(_is_cpu(value) for value in (*args[1:], kwargs.get("device")))
-            if host and isinstance(args[0], Tensor):
-                self._to_host(args[0])
-            result = func(*args, **kwargs)
-            if name in _FACTORIES and isinstance(result, Tensor):
-                self._recorder.host_storages.add(self._recorder.storages.of(result))
-            return result
-        self._uses_gpu = True
-        moved = name == "to" and isinstance(args[0], Tensor)
-        if moved:
-            self._to_device(args[0])
-        args = tuple(_HOST if is_gpu(value) else value for value in args)
-        if is_gpu(kwargs.get("device")):
-            kwargs["device"] = _HOST
-        kwargs.pop("pin_memory", None)
+        if func == _IS_CUDA:
+            return self.is_on_gpu(args[0])
+        if name in ("cuda", "cpu", "to", "pin_memory") and args and isinstance(args[0], Tensor):
+            return self._moved(name, func, args, kwargs)
+        if name in FORMS:
+            found = FORMS[name]((args, kwargs))
+            if found is not None:
+                return found
+        if name in FP32_UNDER_AUTOCAST and torch.is_autocast_enabled("cpu"):
+            args, kwargs = in_fp32(args), in_fp32(kwargs)
+        return self._called(name, func, args, kwargs)
+
+    def is_on_gpu(self, tensor: Tensor) -> bool:
+        """Whether a tensor would be on the GPU."""
+        recorder = self._recorder
+        number = recorder.storages.of(tensor)
+        return self._uses_gpu and (number in recorder.device_storages or number not in recorder.host_storages)
+
+    def _called(self, name: str, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The result of a function, which may make tensors on either device."""
+        default = kwargs.get("device") is None and _default_is_gpu()
+        gpu = default or any(map(is_gpu, args)) or _is_number_or_gpu(kwargs.get("device"))
+        args = tuple(HOST if is_gpu(value) else value for value in args)
+        if _is_number_or_gpu(kwargs.get("device")):
+            kwargs["device"] = HOST
+        if kwargs.get("pin_memory"):
+            kwargs["pin_memory"] = False
         result = func(*args, **kwargs)
-        if isinstance(result, Tensor) and not moved:
-            self._recorder.device_storages.add(self._recorder.storages.of(result))
+        self._uses_gpu |= gpu
+        if isinstance(result, Tensor):
+            number = self._recorder.storages.of(result)
+            if (gpu and not default) or (default and name in _FACTORIES):
+                self._recorder.device_storages.add(number)
+            elif name in _FACTORIES:
+                self._recorder.host_storages.add(number)
         return result
 
-    def _to_device(self, tensor: Tensor) -> Tensor:
-        """The tensor; a copy if the step has made it on the host."""
+    def _moved(self, name: str, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """A tensor moved to a device: itself, or with the other type that is asked for."""
+        tensor, others = args[0], (*args[1:], *kwargs.values())
+        waits = not (kwargs.pop("non_blocking", False) or (name in ("cuda", "to") and _non_blocking(args)))
+        if name == "pin_memory":
+            self._recorder.host_storages.add(self._recorder.storages.of(tensor))
+            return tensor
+        model = next((value for value in others if isinstance(value, Tensor)), None)
+        if name == "cuda" or any(map(_is_number_or_gpu, others)) or (model is not None and self.is_on_gpu(model)):
+            self._to_device(tensor, waits=waits)
+        elif (name == "cpu" or any(map(is_cpu, others))) and not _called_by(_OWN):
+            self._to_host(tensor, waits=waits)
+        if name != "to":
+            return tensor
+        args = (tensor, *(HOST if _is_number_or_gpu(value) else value for value in args[1:]))
+        if _is_number_or_gpu(kwargs.get("device")):
+            kwargs["device"] = HOST
+        return func(*args, **kwargs)
+
+    def _to_device(self, tensor: Tensor, *, waits: bool) -> None:
+        """Record a copy if the step has made a tensor on the host; the host waits where it is not asked not to."""
         recorder = self._recorder
         self._uses_gpu = True
         number = recorder.storages.of(tensor)
         known = recorder.device_storages | recorder.copied_storages
         if number not in recorder.host_storages or number in known:
-            return tensor
+            return
         if recorder.section == BUILD:
             recorder.device_storages.add(number)
-        else:
-            recorder.copied_storages.add(number)
-            recorder.copy(tensor, "h2d")
-        return tensor
-
-    def _to_host(self, tensor: Tensor) -> Tensor:
-        """The tensor, copied to the host; the host waits for it."""
-        recorder = self._recorder
-        if recorder.section != BUILD and self._uses_gpu:
-            recorder.copy(tensor, "d2h")
+            return
+        recorder.copied_storages.add(number)
+        recorder.copy(tensor, "h2d")
+        if waits:
             recorder.host_waits(recorder.streams.reached(recorder.streams.current))
-        return tensor
+
+    def _to_host(self, tensor: Tensor, *, waits: bool) -> None:
+        """Record a copy to the host, which waits for it unless it is asked not to."""
+        recorder = self._recorder
+        if recorder.section != BUILD and self.is_on_gpu(tensor):
+            recorder.copy(tensor, "d2h")
+            if waits:
+                recorder.host_waits(recorder.streams.reached(recorder.streams.current))
 
 
-def _is_cpu(value: Any) -> bool:
-    return (isinstance(value, torch.device) and value.type == "cpu") or (isinstance(value, str) and value == "cpu")
+_OPEN: list[DeviceMap] = []
+"""The map of the rank that is being captured."""
 
 
-_STREAM_NAMES: dict[str, Any] = {
-    "Stream": CapturedStream, "Event": CapturedEvent, "stream": StreamBlock, "StreamContext": StreamBlock,
-    "current_stream": current_stream, "default_stream": default_stream, "set_stream": set_stream,
-    "synchronize": synchronize,
-}  # fmt: skip
-
-GPUS = 8
-"""Number of GPUs that ``torch.cuda.device_count()`` reports in a capture."""
+def _non_blocking(args: Sequence[Any]) -> bool:
+    """Whether a flag among positional arguments says so; the first one does."""
+    return next((value for value in args[1:] if isinstance(value, bool)), False)
 
 
-def _nothing(*_: Any, **__: Any) -> None:
-    """Does nothing."""
+def _default_is_gpu() -> bool:
+    return bool(_GPU_BLOCKS)
 
 
-class _Properties:
-    """Stands for ``torch.cuda.get_device_properties``."""
-
-    name, major, minor, multi_processor_count = "captured GPU", 9, 0, 132
-    total_memory = 80 * 10**9
+_GPU_BLOCKS: list[DeviceContext] = []
+"""Open blocks ``with torch.device("cuda")``, or the default device."""
 
 
-def _current_device() -> int:
-    return torch.distributed.get_rank() % GPUS if torch.distributed.is_initialized() else 0
+def _called_by(packages: Sequence[str]) -> bool:
+    """Whether code of some packages, other than this file, makes the innermost call."""
+    frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 - no other access to the caller
+    while frame is not None and frame.f_globals.get("__name__") == __name__:
+        frame = frame.f_back
+    return frame is not None and _package(frame) in packages
+
+
+def _package(frame: FrameType) -> str:
+    name: str = frame.f_globals.get("__name__", "")
+    return name.partition(".")[0]
 
 
 @contextmanager
-def gpu_names() -> Iterator[None]:
-    """Streams, events and devices of ``torch.cuda`` and ``torch.cpu`` that record, inside the block."""
-    cuda: dict[str, Any] = {
-        **_STREAM_NAMES,
-        "device_count": lambda: GPUS,
-        "current_device": _current_device,
-        "set_device": _nothing,
-        "empty_cache": _nothing,
-        "manual_seed": _nothing,
-        "manual_seed_all": _nothing,
-        "reset_peak_memory_stats": _nothing,
-        "memory_allocated": lambda *_: 0,
-        "max_memory_allocated": lambda *_: 0,
-        "get_device_capability": lambda *_: (9, 0),
-        "get_device_name": lambda *_: "captured GPU",
-        "get_device_properties": lambda *_: _Properties,
-        "is_bf16_supported": lambda *_, **__: True,
-    }
+def gpu_devices() -> Iterator[None]:
+    """Devices of tensors and blocks of devices as the user's code expects them, inside the block."""
+    own: Any = FakeTensor.device
+    begin, enter, leave = DeviceContext.__init__, DeviceContext.__enter__, DeviceContext.__exit__
+
+    def device(tensor: FakeTensor) -> torch.device:
+        found: torch.device = own.fget(tensor)
+        if found.type != "cpu" or not _OPEN or _package(sys._getframe(1)) in _OWN:  # noqa: SLF001
+            return found
+        return torch.device("cuda", current_device()) if _OPEN[-1].is_on_gpu(tensor) else found
+
+    def begun(block: Any, device: Any) -> None:
+        block.gpu = is_gpu(torch.device(device) if isinstance(device, str) else device) or isinstance(device, int)
+        begin(block, HOST if block.gpu else device)  # type: ignore[no-untyped-call]
+
+    def entered(block: Any) -> Any:
+        if block.gpu:
+            _GPU_BLOCKS.append(block)
+        return enter(block)  # type: ignore[no-untyped-call]
+
+    def left(block: Any, *error: Any) -> Any:
+        if block in _GPU_BLOCKS:
+            _GPU_BLOCKS.remove(block)
+        return leave(block, *error)  # type: ignore[no-untyped-call]
+
     with ExitStack() as stack:
-        stack.enter_context(replaced(torch.cuda, **cuda))
-        stack.enter_context(replaced(torch.cpu, **_STREAM_NAMES))
-        if hasattr(torch, "accelerator"):  # from PyTorch 2.6 on
-            stack.enter_context(replaced(torch.accelerator, current_stream=current_stream, synchronize=synchronize))
-        stack.enter_context(replaced(torch.autocast, __init__=_autocast(torch.autocast.__init__)))
-        stack.enter_context(replaced(Module, cuda=_same, cpu=_same, to=_without_device(Module.to)))
+        stack.enter_context(replaced(FakeTensor, device=property(device, own.fset)))
+        stack.enter_context(replaced(DeviceContext, __init__=begun, __enter__=entered, __exit__=left))
         yield
-
-
-def _same(module: Module, *_: Any, **__: Any) -> Module:
-    """A module where it is."""
-    return module
-
-
-def _without_device(move: Callable[..., Module]) -> Callable[..., Module]:
-    """``Module.to`` with element types only."""
-
-    def moved(module: Module, *args: Any, **kwargs: Any) -> Module:
-        types = [value for value in args if isinstance(value, torch.dtype)]
-        others = {name: value for name, value in kwargs.items() if name != "device"}
-        return move(module, *types, **others) if types or "dtype" in others or "memory_format" in others else module
-
-    return moved
-
-
-def _autocast(begin: Callable[..., None]) -> Callable[..., None]:
-    """The constructor of ``torch.autocast`` with GPUs mapped; its default for them is fp16."""
-
-    def begun(self: Any, device_type: str, dtype: Any = None, *args: Any, **kwargs: Any) -> None:
-        if is_gpu(device_type):
-            device_type, dtype = "cpu", dtype or torch.float16
-        begin(self, device_type, dtype, *args, **kwargs)
-
-    return begun

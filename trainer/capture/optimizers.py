@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from types import ModuleType
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.amp.grad_scaler import GradScaler
 from torch.optim import Optimizer
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
 from trainer.capture.patches import replaced
 from trainer.capture.recorder import FORWARD, OPTIMIZER, StepRecorder
 from trainer.capture.tensors import tensors_in
+
+MANY_STEPS = 1000.0
+"""Steps that an optimizer seems to have done: past the first ones, which some do otherwise (RAdam its first five)."""
 
 
 @contextmanager
@@ -39,8 +43,29 @@ def captured_optimizers(recorder: StepRecorder) -> Iterator[None]:
         stack.callback(register_optimizer_step_pre_hook(begin).remove)
         stack.callback(register_optimizer_step_post_hook(end).remove)
         for module in _modules():
-            stack.enter_context(replaced(module, _get_value=_value, _default_to_fused_or_foreach=_as_on_gpus))
+            stack.enter_context(
+                replaced(
+                    module,
+                    _get_value=_value,
+                    _default_to_fused_or_foreach=_as_on_gpus,
+                    _get_capturable_supported_devices=lambda *_, **__: ["cpu", "cuda"],
+                )
+            )
+        stack.enter_context(replaced(torch.cuda.amp.common, amp_definitely_not_available=lambda: False))
+        stack.enter_context(replaced(GradScaler, _maybe_opt_step=_scaled_step(recorder)))
         yield
+
+
+def _scaled_step(recorder: StepRecorder) -> Callable[..., Any]:
+    """The method of a gradient scaler that steps if all gradients are finite: the host waits for the answer."""
+
+    def stepped(_: GradScaler, optimizer: Optimizer, found: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
+        for answer in found["found_inf_per_device"].values():
+            recorder.copy(answer, "d2h")
+            recorder.host_waits(recorder.streams.reached(recorder.streams.current))
+        return optimizer.step(*args, **kwargs)
+
+    return stepped
 
 
 def _modules() -> list[ModuleType]:
@@ -50,8 +75,8 @@ def _modules() -> list[ModuleType]:
 
 
 def _value(given: Any) -> Any:
-    """A number of steps or a learning rate; a tensor without memory counts as 1."""
-    return 1.0 if isinstance(given, Tensor) else given
+    """A number of steps or a learning rate; a tensor without memory counts as many steps."""
+    return MANY_STEPS if isinstance(given, Tensor) else given
 
 
 def _as_on_gpus(params: list[Tensor], differentiable: bool, use_fused: bool = False) -> tuple[bool, bool]:  # noqa: ARG001

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 
@@ -18,3 +19,13 @@ def replaced(owner: Any, **values: Any) -> Iterator[None]:
     finally:
         for name, value in before.items():
             setattr(owner, name, value)
+
+
+@contextmanager
+def replaced_everywhere(name: str, original: Any, stand_in: Any) -> Iterator[None]:
+    """A name replaced in all modules of PyTorch that have imported it, inside the block."""
+    with ExitStack() as stack:
+        for key, module in sorted(sys.modules.items()):
+            if key.split(".")[0] == "torch" and vars(module).get(name) is original:
+                stack.enter_context(replaced(module, **{name: stand_in}))
+        yield

@@ -15,7 +15,7 @@ from torch.distributed.device_mesh import DeviceMesh
 from torch.testing._internal.distributed.fake_pg import FakeStore
 from torch.utils._python_dispatch import _disable_current_modes
 
-from trainer.capture.patches import replaced
+from trainer.capture.patches import replaced, replaced_everywhere
 from trainer.capture.recorder import StepRecorder
 
 _CALLS = (
@@ -58,8 +58,8 @@ def meshes_with_values() -> Iterator[None]:
     make = _on_host(_with_values(device_mesh.init_device_mesh), 0)
     with ExitStack() as stack:
         stack.enter_context(replaced(DeviceMesh, **methods))
-        stack.enter_context(replaced(device_mesh, init_device_mesh=make))
-        stack.enter_context(replaced(dist, init_device_mesh=make))
+        stack.enter_context(replaced_everywhere("init_device_mesh", device_mesh.init_device_mesh, make))
+        stack.enter_context(replaced(dist, get_backend=lambda *_, **__: dist.Backend.NCCL))
         yield
 
 

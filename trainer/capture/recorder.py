@@ -57,7 +57,7 @@ class StepRecorder(TorchDispatchMode):
 
     Attributes:
         tasks: records of the step so far.
-        section: forward, unless the backward pass or an optimizer runs.
+        section: forward, unless the backward pass or an optimizer runs, or gradients are changed between the two.
     """
 
     def __init__(self, streams: StreamBook, groups: GroupBook, modules: ModulePaths, memory: MemoryBook) -> None:
@@ -74,6 +74,7 @@ class StepRecorder(TorchDispatchMode):
         self.open_group: str | None = None
         self._pending: dict[int, int] = {}
         self._node: tuple[str, int] | None = None
+        self._after_backward = False
 
     def begin_step(self) -> None:
         """Forget the tasks so far, which are of the iteration before."""
@@ -82,14 +83,17 @@ class StepRecorder(TorchDispatchMode):
         self.copied_storages.clear()
         self.streams.begin_step()
         self.memory.begin_step()
-        self.section = FORWARD
+        self.section, self._after_backward = FORWARD, False
 
     @property
     def section_now(self) -> str:
         """Section of the operator that runs."""
-        if self.section == FORWARD and torch._C._current_graph_task_id() != -1:  # noqa: SLF001
+        if self.section != FORWARD:
+            return self.section
+        if torch._C._current_graph_task_id() != -1:  # noqa: SLF001 - no other access to the backward pass
+            self._after_backward = True
             return BACKWARD
-        return self.section
+        return OPTIMIZER if self._after_backward and not torch.is_grad_enabled() else FORWARD
 
     def __torch_dispatch__(
         self, func: OpOverload, types: Sequence[type], args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None

@@ -18,16 +18,17 @@ from torch.nn.modules.module import (
 
 from inputs.errors import InputError
 from trainer.capture.data_parallel import CapturedDataParallel
-from trainer.capture.devices import DeviceMap, gpu_names
+from trainer.capture.devices import DeviceMap
+from trainer.capture.gpu_names import gpu_names
 from trainer.capture.groups import GroupBook
 from trainer.capture.memory import MemoryBook
 from trainer.capture.modules import ModulePaths
 from trainer.capture.optimizers import captured_optimizers
-from trainer.capture.patches import replaced
+from trainer.capture.patches import replaced, replaced_everywhere
 from trainer.capture.process_groups import captured_group, meshes_with_values
 from trainer.capture.recorder import FORWARD, RawTask, StepRecorder
 from trainer.capture.streams import BOOK
-from trainer.capture.user_code import READERS, located, refuse_values
+from trainer.capture.user_code import READERS, REFUSED, located, refuse_values, refused_wrapper
 from workloads.captured.records import MemoryPeak
 
 
@@ -55,11 +56,14 @@ class RankRecording:
 def stand_ins() -> Iterator[None]:
     """Names of PyTorch that the user's file may import, replaced inside the block."""
     with ExitStack() as stack:
-        stack.enter_context(replaced(torch.nn.parallel, DistributedDataParallel=CapturedDataParallel))
+        original = torch.nn.parallel.DistributedDataParallel
+        stack.enter_context(replaced_everywhere("DistributedDataParallel", original, CapturedDataParallel))
         stack.enter_context(gpu_names())
         stack.enter_context(meshes_with_values())
         for owner, name in READERS:
             stack.enter_context(replaced(owner, **{name: refuse_values}))
+        for wrapper, expected in REFUSED:
+            stack.enter_context(replaced(wrapper, __init__=refused_wrapper(wrapper.__name__, expected)))
         yield
 
 

@@ -18,6 +18,7 @@ from torch._subclasses.fake_tensor import (
     UnsupportedFakeTensorException,
     UnsupportedOperatorException,
 )
+from torch.distributed.fsdp import FullyShardedDataParallel
 
 from inputs.errors import DlrmsimError, InputError, nearest_name
 
@@ -153,3 +154,19 @@ READERS: tuple[tuple[Any, str], ...] = (
     (torch.utils.data.DataLoader, "__iter__"),
 )
 """Functions that read data."""
+
+
+def refused_wrapper(name: str, expected: str) -> Callable[..., None]:
+    """The constructor of a wrapper that a capture cannot follow."""
+
+    def refuse(*_: Any, **__: Any) -> None:
+        raise InputError("a capture does not know this wrapper", given=name, expected=expected)
+
+    return refuse
+
+
+REFUSED: tuple[tuple[Any, str], ...] = (
+    (FullyShardedDataParallel, "torch.distributed.fsdp.fully_shard (FSDP2), which replaces it"),
+    (torch.nn.DataParallel, "torch.nn.parallel.DistributedDataParallel, a process for each GPU"),
+)
+"""Wrappers that cannot be captured, with what to use."""

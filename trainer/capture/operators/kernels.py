@@ -27,7 +27,7 @@ _WITHOUT_KERNEL = frozenset(
      "_indices", "_values", "is_coalesced", "_coalesced_", "_nested_tensor_size", "sym_size", "is_pinned",
      "_sparse_coo_tensor_with_dims_and_tensors", "_sparse_coo_tensor_unsafe", "_reshape_alias", "is_same_size",
      "_version", "resize_as_", "_assert_async", "_assert_scalar", "_assert_tensor_metadata", "_to_functional_tensor",
-     "squeeze_", "unsqueeze_", "t_", "transpose_", "as_strided_", "result_type", "_has_compatible_shallow_copy_type"}
+     "squeeze_", "unsqueeze_", "unsafe_split", "unsafe_split_with_sizes", "unsafe_chunk", "t_", "transpose_", "as_strided_", "result_type", "_has_compatible_shallow_copy_type"}
 )  # fmt: skip
 """Operators that start nothing on the device: views, allocations, and questions about a tensor."""
 
@@ -44,14 +44,15 @@ _MEMORY_BOUND = frozenset(
      "native_layer_norm", "native_layer_norm_backward", "native_group_norm", "native_group_norm_backward",
      "native_batch_norm", "native_batch_norm_backward", "_native_batch_norm_legit", "cudnn_batch_norm",
      "_native_batch_norm_legit_functional", "_batch_norm_with_update", "batch_norm_backward",
-     "_fused_rms_norm", "_fused_rms_norm_backward", "nll_loss_forward", "nll_loss_backward",
+     "_fused_rms_norm", "_fused_rms_norm_backward", "rms_norm", "rms_norm_backward", "nll_loss_forward", "nll_loss_backward",
      "binary_cross_entropy_with_logits", "binary_cross_entropy",
      "binary_cross_entropy_backward", "norm", "linalg_vector_norm", "ones", "ones_like",
      "zeros", "zeros_like", "new_zeros", "new_ones", "new_full", "rand", "rand_like", "randint", "randint_like",
      "randn",
      "randn_like", "random", "repeat", "repeat_interleave", "roll", "scalar_tensor", "scatter", "scatter_add",
      "scatter_reduce", "select_backward", "slice_backward", "diagonal_backward", "select_scatter", "slice_scatter",
-     "_softmax", "_softmax_backward_data", "_log_softmax", "_log_softmax_backward_data", "split_with_sizes_copy", "std",
+     "_softmax", "_softmax_backward_data", "_safe_softmax", "_amp_foreach_non_finite_check_and_unscale_",
+     "_amp_update_scale_", "_log_softmax", "_log_softmax_backward_data", "split_with_sizes_copy", "std",
      "sum", "threshold_backward", "tril", "triu", "uniform", "normal", "unfold_backward", "upsample_nearest2d",
      "upsample_nearest2d_backward", "upsample_bilinear2d", "upsample_bilinear2d_backward", "var", "var_mean", "where",
      "zero", "max_pool2d_with_indices", "max_pool2d_with_indices_backward", "avg_pool2d", "avg_pool2d_backward",

@@ -19,7 +19,7 @@ _SORT_PASSES = 4
 """Times that the sort of a coalescing reads and writes indices of 32 bits: radix digits of 8 bits (CUB's default)."""
 
 
-_NEW_ROWS = ("mul", "div", "pow", "neg", "add", "sub", "sqrt")
+_NEW_ROWS = ("mul", "div", "pow", "neg", "add", "sub", "sqrt", "clone", "abs", "sign")
 _SAME_ROWS = ("mul_", "div_", "neg_", "add_", "sub_", "zero_", "_coalesce", "coalesce")
 """Operators whose result has the rows of their first argument, in a tensor of its own or in the same one."""
 
@@ -34,10 +34,13 @@ def without_memory(func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, An
     Raises:
         NotImplementedError: the operator makes a dense tensor of a sparse one.
     """
+    name = func._opname  # noqa: SLF001 - the name without namespace and overload
+    if name == "_embedding_bag_backward":
+        return _rows_of_bags(Call(func, args, kwargs, None))
     sparse = [tensor for tensor in tensors_in((*args, kwargs)) if is_sparse(tensor)]
     if not sparse:
         return Unhandled
-    name, first = func._opname, args[0]  # noqa: SLF001 - the name without namespace and overload
+    first = args[0]
     if name == "sparse_mask":
         return _like(args[1])
     if not is_sparse(first):
@@ -64,6 +67,16 @@ def sparse_rows(call: CalledOperator) -> list[RecordedWork] | None:
     return [Moved(read_bytes=stored, write_bytes=values)]
 
 
+def _rows_of_bags(call: CalledOperator) -> Any:
+    """Sparse gradient of a table whose rows are summed: a row for each index."""
+    if not call.given["sparse"]:
+        return Unhandled
+    indices, gradient = call.tensor("indices"), call.tensor("grad")
+    values = gradient.new_empty(indices.numel(), gradient.shape[1])
+    size = (call.given["num_weights"], gradient.shape[1])
+    return torch.sparse_coo_tensor(indices.reshape(1, -1), values, size, check_invariants=False)
+
+
 def _like(sparse: Tensor) -> Tensor:
     values = torch.empty_like(sparse._values())  # noqa: SLF001
     made: Tensor = torch.sparse_coo_tensor(
@@ -71,6 +84,6 @@ def _like(sparse: Tensor) -> Tensor:
         values,
         sparse.shape,
         check_invariants=False,
-        is_coalesced=True,
+        is_coalesced=True,  # its indices are unknown, and coalescing would ask for them
     )
     return made

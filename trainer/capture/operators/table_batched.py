@@ -10,12 +10,12 @@ from trainer.capture.operators.call import CalledOperator
 from trainer.capture.tensors import dtype_of
 from workloads.captured.records import Lookup, RecordedWork, Table, Update
 
-_NAMESPACE = "dlrmsim"
+_NAMES = ("table_lookup", "table_update")
 
 
 def table_batched(call: CalledOperator) -> list[RecordedWork] | None:
     """The kernel of an operator of `trainer.capture.tables`; None of any other operator."""
-    if call.func.namespace != _NAMESPACE:
+    if call.func.namespace != "dlrmsim" or call.func._opname not in _NAMES:  # noqa: SLF001 - the name without namespace
         return None
     weights: Sequence[Tensor] = call.given["weights"]
     indices: Sequence[Tensor] = call.given["indices"]
@@ -23,7 +23,7 @@ def table_batched(call: CalledOperator) -> list[RecordedWork] | None:
     parts = zip(weights, indices, bags, strict=True)
     tables = tuple(Table(w.shape[0], w.shape[1], lookups=own.numel(), bags=count) for w, own, count in parts)
     dtype, index_bytes = dtype_of(weights[0]), indices[0].element_size()
-    if call.func._opname == "table_lookup":  # noqa: SLF001 - the name without namespace and overload
+    if call.func._opname == "table_lookup":  # noqa: SLF001
         return [Lookup(tables=tables, dtype=dtype, index_bytes=index_bytes, output_dtype=dtype_of(call.result))]
     return [
         Update(

@@ -36,7 +36,7 @@ def without_memory(func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, An
     """
     name = func._opname  # noqa: SLF001 - the name without namespace and overload
     if name == "_embedding_bag_backward":
-        return _rows_of_bags(Call(func, args, kwargs, None))
+        return _rows_of_bags(CalledOperator(func, args, kwargs, None))
     sparse = [tensor for tensor in tensors_in((*args, kwargs)) if is_sparse(tensor)]
     if not sparse:
         return Unhandled

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from benchmarks import (
     attention,
+    captures,
     choosers,
     cli,
     convnets,
@@ -27,6 +28,7 @@ from benchmarks import (
     predictions,
     replays,
     skew,
+    step_times,
     studies,
     traces,
 )
@@ -36,6 +38,7 @@ from benchmarks.rows import Row, show
 BENCHMARKS: dict[str, Callable[[argparse.Namespace], Iterable[Row]]] = {
     "engine": lambda _: engine.rows(),
     "attention": lambda _: attention.rows(),
+    "captures": lambda _: captures.rows(),
     "cli": lambda _: cli.rows(),
     "convnets": lambda _: convnets.rows(),
     "convolutions": lambda _: convolutions.rows(),
@@ -47,6 +50,7 @@ BENCHMARKS: dict[str, Callable[[argparse.Namespace], Iterable[Row]]] = {
     "planning": lambda given: planning.rows(given.sets, given.seed),
     "traces": lambda _: traces.rows(),
     "skew": lambda _: skew.rows(),
+    "steps": lambda _: step_times.rows(),
     "embedding": lambda _: embedding.rows(),
     "replays": lambda _: replays.rows(),
     "host_laws": lambda given: host_laws.rows(given.target or "zen5_2_cores"),

@@ -28,6 +28,7 @@ __all__ = [
     "CollectiveResult",
     "CompareResult",
     "ExportResult",
+    "FromTorchrecResult",
     "ImportTracesResult",
     "MeasureResult",
     "PlanResult",
@@ -54,7 +55,9 @@ __all__ = [
     "collective",
     "compare",
     "export",
+    "from_torchrec",
     "import_traces",
+    "jagged_indices",
     "json_schema",
     "list_names",
     "load_scenario",
@@ -64,9 +67,11 @@ __all__ = [
     "replay",
     "run",
     "scenario_template",
+    "shard_embeddings",
     "shipped_file",
     "solve",
     "sweep",
+    "to_torchrec",
     "validate",
     "validate_measured",
     "what_if",
@@ -74,6 +79,8 @@ __all__ = [
 
 _ELSEWHERE = {
     "TableBatch": "trainer.capture.tables",
+    "jagged_indices": "trainer.capture.batches",
+    "shard_embeddings": "trainer.capture.sharded_tables",
     "Progress": "scenarios.progress",
     "ResolvedScenario": "scenarios.resolve",
     "json_schema": "dlrmsim.formats",
@@ -82,12 +89,14 @@ _ELSEWHERE = {
     "read_timeline": "traces.parquet",
     "scenario_template": "dlrmsim.formats",
     "shipped_file": "dlrmsim.catalogs",
+    "to_torchrec": "dlrmsim.trained_plans",
 }
 """Modules of public names that are no verbs and no results of verbs."""
 
 if TYPE_CHECKING:
     from dlrmsim.catalogs import list_names, shipped_file
     from dlrmsim.formats import json_schema, scenario_template
+    from dlrmsim.trained_plans import to_torchrec
     from dlrmsim.verbs.advise import AdviseResult, advise
     from dlrmsim.verbs.calibrate_clock import CalibrateClockResult, calibrate_clock
     from dlrmsim.verbs.calibrate_collectives import CalibrateCollectivesResult, calibrate_collectives
@@ -100,6 +109,7 @@ if TYPE_CHECKING:
     from dlrmsim.verbs.collective import CollectiveResult, collective
     from dlrmsim.verbs.compare import CompareResult, compare
     from dlrmsim.verbs.export import ExportResult, export
+    from dlrmsim.verbs.from_torchrec import FromTorchrecResult, from_torchrec
     from dlrmsim.verbs.import_traces import ImportTracesResult, import_traces
     from dlrmsim.verbs.measure import MeasureResult, measure
     from dlrmsim.verbs.plan import PlanResult, plan
@@ -113,6 +123,8 @@ if TYPE_CHECKING:
     from scenarios.progress import Progress
     from scenarios.resolve import ResolvedScenario, load_scenario
     from traces.parquet import read_timeline
+    from trainer.capture.batches import jagged_indices
+    from trainer.capture.sharded_tables import shard_embeddings
     from trainer.capture.tables import TableBatch
 else:
 

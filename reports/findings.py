@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from reports.numbers import percent
 from scenarios.block_times import BlockTimes
 from scenarios.levers import Levers
+from scenarios.memory_curve import MemoryCurve
 from scenarios.uncertainty.interval import Interval
 from simulator.analysis.bound import Bound
 from simulator.analysis.breakdown import PARTS, Breakdown
@@ -154,6 +155,7 @@ class RunFindings(RunTimes):
         interval: p10 and p90 of the iteration time, and what widens them; None without one.
         blocks: time of kernels by block of the network; empty where the family of the workload has no blocks.
         serving: block ``serving`` of ``summary.json``; None where the job answers no requests.
+        memory_curve: memory of the fullest rank over the step; None where the family does not know it.
     """
 
     job: JobFacts
@@ -165,6 +167,7 @@ class RunFindings(RunTimes):
     interval: Interval | None = None
     blocks: Sequence[BlockTimes] = ()
     serving: Mapping[str, Any] | None = None
+    memory_curve: MemoryCurve | None = None
 
     @property
     def throughput_per_s(self) -> float:

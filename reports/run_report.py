@@ -14,6 +14,7 @@ from reports.sections.collectives import collectives_section
 from reports.sections.critical_path import critical_path_section
 from reports.sections.headline import facts, headline, sentences, tiles
 from reports.sections.memory import memory_section
+from reports.sections.memory_curve import memory_curve_section
 from reports.sections.provenance import provenance_section, scenario_section, warnings_section
 from reports.sections.serving import serving_section
 from reports.sections.timeline import timeline_section
@@ -22,7 +23,7 @@ from reports.sections.uncertainty import uncertainty_section
 STYLES = ("page.css", "timeline.css")
 SCRIPTS = (
     "payload.js", "format.js", "theme.js", "charts.js", "tables.js", "timeline_model.js", "timeline_view.js",
-    "timeline.js", "serving.js", "run.js",
+    "timeline.js", "serving.js", "memory_curve.js", "run.js",
 )  # fmt: skip
 
 
@@ -63,6 +64,7 @@ def run_sections(findings: RunFindings) -> tuple[PageSection, ...]:
         *(() if findings.levers is None else (levers_section(findings.levers),)),
         critical_path_section(findings),
         collectives_section(findings),
+        *(() if findings.memory_curve is None else (memory_curve_section(findings.memory_curve),)),
         memory_section(findings),
         warnings_section(findings.warnings),
         provenance_section(findings),

@@ -38,7 +38,7 @@ class Gap:
 
 
 @dataclass(frozen=True, slots=True)
-class Lookup:
+class TracedLookup:
     """A table-batched embedding lookup, from the shapes of its operator."""
 
     rank: int
@@ -74,7 +74,7 @@ class Imported:
     found: Mapping[str, int] = field(default_factory=dict)
     gaps: tuple[Gap, ...] = ()
     collectives: tuple[TimedCollective, ...] = ()
-    lookups: tuple[Lookup, ...] = ()
+    lookups: tuple[TracedLookup, ...] = ()
 
     @property
     def ranks(self) -> tuple[int, ...]:

@@ -13,6 +13,7 @@ from dlrmsim.cli.sections import (
     cache_rows,
     exchange_rows,
     latency_rows,
+    peak_rows,
     server_rows,
     table_rows,
     tier_rows,
@@ -191,6 +192,7 @@ def _memory_rows(found: Mapping[str, Any]) -> Iterator[Row]:
             used, usable = (format_quantity(use[key], "bytes") for key in ("max_bytes", "capacity_bytes"))
             name = f"memory, {tier}" if on_gpus or tier != "hbm" else "memory"
             yield (name, used, f"of {usable} usable (rank {use['max_rank']}, the fullest)")
+    yield from peak_rows(found)
     yield from cache_rows(found)
     yield from tier_rows(found)
     yield from exchange_rows(found)

@@ -53,6 +53,17 @@ def transformer_rows(found: Mapping[str, Any]) -> Iterator[Row]:
         yield ("compression", "", found["compression"])
 
 
+def peak_rows(found: Mapping[str, Any]) -> Iterator[Row]:
+    """Tensors of the fullest rank at the peak of a step, where they are known task by task."""
+    peak = found.get("memory_peak")
+    if peak is not None:
+        sizes = sorted(peak["bytes"].items(), key=lambda item: -item[1])
+        items = ", ".join(f"{name} {format_quantity(float(size), 'bytes')}" for name, size in sizes if size)
+        where = f"in {peak['module']}" if peak["module"] else "outside all modules"
+        whole = format_quantity(float(sum(peak["bytes"].values())), "bytes")
+        yield ("peak of tensors", whole, f"rank {peak['rank']}, {where}, task {peak['task']:,}: {items}")
+
+
 def server_rows(found: Mapping[str, Any]) -> Iterator[Row]:
     """Trainers and parameter servers of a DLRM that trains asynchronously."""
     of = found.get("parameter_servers")

@@ -12,6 +12,8 @@ from dlrmsim.output.record import write_record
 from workloads.captured.job_file import JOB_FILE, write_job
 from workloads.captured.records import RecordedJob
 
+__all__ = ["JOB_FILE", "SCENARIO_FILE", "write_captured_job"]
+
 SCENARIO_FILE = "scenario.yaml"
 """Name of the scenario in a job's folder."""
 

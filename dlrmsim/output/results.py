@@ -14,6 +14,9 @@ from dlrmsim.output.record import write_record
 from scenarios.progress import Progress
 from scenarios.runner import Outcome
 
+RESOLVED_FILE = "scenario.resolved.yaml"
+"""The scenario of a run, as it runs again."""
+
 
 def write_results(
     folder: Path,
@@ -36,7 +39,7 @@ def write_results(
     """
     progress.stage("writing results")
     write_json(folder / "summary.json", outcome.summary)
-    (folder / "scenario.resolved.yaml").write_text(outcome.resolved.to_yaml(), encoding="utf-8")
+    (folder / RESOLVED_FILE).write_text(outcome.resolved.to_yaml(), encoding="utf-8")
     _write_timeline(folder / "timeline.parquet", outcome)
     _write_trace(folder / "trace.json.gz", outcome, asked_ranks or outcome.analysis.ranks.distinct())
     if report:

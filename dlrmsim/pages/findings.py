@@ -11,6 +11,7 @@ from reports.numbers import hourly
 from scenarios.block_times import BLOCKS_KEY, BlockTimes
 from scenarios.capacity import MemoryReport
 from scenarios.family import family_of
+from scenarios.memory_curve import MEMORY_CURVE_KEY, MemoryCurve
 from scenarios.runner import Outcome
 from scenarios.schedules import schedule_rows, schedule_words
 from scenarios.summary_keys import SERVING_KEY, price_key
@@ -39,6 +40,7 @@ def run_findings(outcome: Outcome, asked_ranks: Sequence[int] = ()) -> RunFindin
         warnings=outcome.warnings,
         blocks=[BlockTimes(**row) for row in outcome.summary.get(BLOCKS_KEY, ())],
         serving=outcome.summary.get(SERVING_KEY),
+        memory_curve=_memory_curve(outcome),
         asked_ranks=asked_ranks,
     )
 
@@ -69,6 +71,11 @@ def _job(outcome: Outcome) -> JobFacts:
         unit=unit,
         rank_name=resolved.cluster.node.rank_name,
     )
+
+
+def _memory_curve(outcome: Outcome) -> MemoryCurve | None:
+    found = outcome.summary.get(MEMORY_CURVE_KEY)
+    return None if found is None else MemoryCurve(**found)
 
 
 def _memory(report: MemoryReport) -> tuple[MemoryTier, ...]:

@@ -33,7 +33,7 @@ class CaptureResult:
 
     Attributes:
         folder: with ``job.json`` and ``scenario.yaml``, which ``dlrmsim run`` takes.
-        job: what was recorded.
+        job: records of all ranks.
     """
 
     folder: Path

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from dlrmsim.output.captured_job import JOB_FILE, SCENARIO_FILE
 from dlrmsim.output.folders import folder_written_whole, replaceable
 from dlrmsim.output.record import write_record
 from dlrmsim.verbs.what import Name, Names, paths_of
@@ -67,6 +68,7 @@ def export(
         expected, near = f"one of {', '.join(WRITERS)}", nearest_name(form, WRITERS)
         raise InputError("no such format", file="--format", given=form, expected=expected, nearest=near)
     progress, folder = progress or Silent(), replaceable(out)
+    _refuse_jobs(paths_of(what))
     progress.stage("reading traces")
     imported = import_traces(paths_of(what), ranks)
     progress.stage("writing results")
@@ -83,3 +85,18 @@ def export(
             )
         write_record(partial, {"exported_from": [str(file) for file in imported.files]})
     return ExportResult(folder, imported, tuple(folder / form / name for name in names))
+
+
+def _refuse_jobs(paths: Sequence[Path]) -> None:
+    """Refuse folders of captured jobs, which have no times.
+
+    Raises:
+        InputError: one is given.
+    """
+    for path in paths:
+        if (path / JOB_FILE).is_file() and (path / SCENARIO_FILE).is_file():
+            raise InputError(
+                "is a captured job, which has no times",
+                file=path,
+                expected=f"the folder of a run: dlrmsim run {path} --out RUN, then dlrmsim export RUN",
+            )

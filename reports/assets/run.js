@@ -137,6 +137,7 @@
     charts.draw("path-operators", () => shareChart(page.path.operators));
     charts.draw("path-sections", () => shareChart(page.path.sections));
     (page.memory ?? []).forEach((tier, i) => charts.draw(`memory-${i}`, () => memoryChart(tier)));
+    if (page.memoryCurve) dlrmsim.memoryCurve.start(page.memoryCurve);
     document.body.dataset.ready = "yes";
   }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from reports.markup import PageSection, TableRow, number, table
 from reports.numbers import percent, seconds
@@ -22,15 +23,22 @@ def blocks_section(blocks: Sequence[BlockTimes]) -> PageSection:
         sum(block.again_s for block in blocks),
         sum(block.backward_s for block in blocks),
     )
-    rows = [_row(block, whole_s) for block in blocks]
+    rows = [*(_row(block, whole_s) for block in blocks), _row(total, whole_s, style="total")]
+    known = bool(total.parameters)
+    left_out = "exchanges, waits, and copies of weights and gradients" if known else "exchanges and waits"
     return PageSection(
         anchor="blocks",
         title="Blocks of the network",
         short="Blocks",
-        lede="Kernels of an iteration by block, mean over ranks, each alone on its GPU: without exchanges, waits, "
-        "and copies of weights and gradients.",
-        body=table(HEAD, [*rows, _row(total, whole_s, style="total")], numbers=range(1, 7)),
+        lede=f"Kernels of an iteration by block, mean over ranks, each alone on its GPU: without {left_out}.",
+        body=table(HEAD, rows, numbers=range(1, 7)) if known else _without_parameters(rows),
     )
+
+
+def _without_parameters(rows: Sequence[TableRow]) -> str:
+    """The table of blocks whose parameters are unknown."""
+    kept = [replace(row, cells=(row.cells[0], *row.cells[2:])) for row in rows]
+    return table((HEAD[0], *HEAD[2:]), kept, numbers=range(1, 6))
 
 
 def _row(block: BlockTimes, whole_s: float, style: str = "") -> TableRow:

@@ -17,7 +17,7 @@ from scenarios.resolved import ResolvedScenario
 from scenarios.shared_keys import MODEL
 from workloads.captured.kernels import precision_of
 from workloads.captured.records import AttentionWork, ConvolutionWork, Product, RecordedJob
-from workloads.captured.settings import CapturedSettings
+from workloads.captured.settings import CapturedSettings, HostRanks
 from workloads.dlrm.laws.index_laws import IndexLaw, Indices, make_law
 from workloads.dlrm.model.measured_rows import everywhere
 from workloads.graded import Graded
@@ -37,10 +37,6 @@ def fill(asked: Asked[CapturedModel, CapturedScenario]) -> Filled[CapturedModel]
     """Fill the section ``workload``; see `scenarios.family.Family.fill`."""
     document, section, job = asked.document, asked.scenario.workload, asked.model.records
     _refuse_unused(document, section)
-    if asked.cluster.node.gpu is None:
-        raise document.error(
-            ("cluster",), "captured jobs run on GPUs", given=asked.cluster.name, expected="a cluster with GPUs"
-        )
     _check_world(document, asked, job)
     _check_precisions(document, asked.cluster, job, tf32=asked.scenario.precision.dense == "tf32")
     settings = CapturedSettings(job, asked.framework)
@@ -65,7 +61,16 @@ def settings_of(resolved: CapturedResolved) -> CapturedSettings:
         law=make_law(section.indices),
         tf32=resolved.scenario.precision.dense == "tf32",
         fuse=section.fuse,
+        host=_host_of(resolved.cluster),
     )
+
+
+def _host_of(cluster: Cluster) -> HostRanks | None:
+    """Ranks on CPUs; None: each has a GPU."""
+    if cluster.node.gpu is not None:
+        return None
+    library = cluster.collectives
+    return HostRanks(bool(cluster.node.cpu.kernels), library.progress, library.threads, frozenset(library.made_of))
 
 
 def _refuse_unused(document: Document, section: CapturedSection) -> None:

@@ -73,7 +73,7 @@ class PricedByBytes:
 
     @staticmethod
     def of(times: Sequence[ProgramTimes]) -> PricedByBytes:
-        """Those of all programs."""
+        """Kernels of all programs that are priced so."""
         whole, by_operator = 0.0, Counter[str]()
         for program in times:
             whole += program.ranks * sum(program.seconds)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hardware_specs import load_cluster
+from hardware_specs import Cluster, load_cluster
 from hardware_specs.catalogs import CATALOGS
 from inputs.errors import InfeasibleError, InputError
 from scenarios.capacity import MemoryReport, capacities_bytes, in_bytes
@@ -31,16 +31,11 @@ def refusal(resolved: CapturedResolved, memory: MemoryReport) -> InfeasibleError
 
 
 def _clusters(resolved: CapturedResolved, memory: MemoryReport) -> Iterator[FittingSettings]:
-    """Shipped clusters on which the job fits, with least memory first."""
-    found: list[tuple[float, str]] = []
-    for name in CATALOGS["cluster"].names():
-        cluster = load_cluster(name)
-        room = capacities_bytes(cluster, resolved.world_size)["hbm"] if cluster.node.gpu is not None else 0.0
-        if memory.most_bytes <= room and cluster.node.ranks == resolved.cluster.node.ranks:
-            found.append((room, name))
-    left = MOST_CLUSTERS
-    for room, name in sorted(found):
-        settings = in_place_of(resolved.document, (f"cluster={name}",))
+    """Shipped clusters on which the job fits, one of each GPU that is no slower, with least memory first."""
+    left, size = MOST_CLUSTERS, f"world_size={resolved.world_size}"
+    for room, name, ranks in _with_room(resolved.cluster, memory.most_bytes):
+        changes = (f"cluster={name}",) if ranks == resolved.cluster.node.ranks else (f"cluster={name}", size)
+        settings = in_place_of(resolved.document, changes)
         try:
             there = asked_again(resolved, settings)
         except InputError:  # its GPUs lack a precision of the job
@@ -51,3 +46,21 @@ def _clusters(resolved: CapturedResolved, memory: MemoryReport) -> Iterator[Fitt
             left -= 1
         if not left:
             return
+
+
+def _with_room(own: Cluster, needed_bytes: float) -> list[tuple[float, str, int]]:
+    """Usable memory, name and ranks of a node of shipped clusters with more memory, least memory first.
+
+    Of clusters with the same GPU those with as many ranks in a node come first, and the others are left out.
+    """
+    found: dict[str, tuple[float, bool, str, int]] = {}
+    for name in CATALOGS["cluster"].names():
+        cluster = load_cluster(name)
+        gpu, now = cluster.node.gpu, own.node.gpu
+        if gpu is None or (now is not None and gpu.memory_bytes_per_s.value < now.memory_bytes_per_s.value):
+            continue
+        room = capacities_bytes(cluster, cluster.node.ranks)["hbm"]
+        if room >= needed_bytes:
+            entry = (room, cluster.node.ranks != own.node.ranks, name, cluster.node.ranks)
+            found[gpu.name] = min(entry, found.get(gpu.name, entry))
+    return [(room, name, ranks) for room, _, name, ranks in sorted(found.values())]

@@ -26,11 +26,12 @@ class CapturedSection(Section):
     """The captured job."""
 
     kind: Literal["captured"] = Field(description=KIND)
-    model: str | dict[str, Any] = Field(
-        description="the job: the folder or job.json that `dlrmsim capture` writes, or the packed job itself"
-    )
+    model: str | dict[str, Any] = Field(description="the job: its folder or job.json, or the packed job itself")
     global_batch_size: BatchSize | None = Field(
         None, description="samples per iteration over all ranks; only as captured (default)"
+    )
+    framework: str | dict[str, Any] = Field(
+        "pytorch_eager", description="framework profile: launch cost, memory that the framework keeps"
     )
     indices: IndexLaw = Field(
         UNIFORM,

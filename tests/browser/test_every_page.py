@@ -9,10 +9,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
 import pytest
 
 import dlrmsim
 from reports.measured_report import render_measured
+from tests.captured_jobs import small_job, written
 from tests.page_visits import Visit
 from tests.trace_files import two_ranks, write_ranks
 
@@ -83,6 +85,15 @@ def requests_page(folder: Path) -> Path:
     settings = ["world_size=2", "workload.requests_per_s=50000", "workload.simulated_time=1s", "workload.max_batch=64"]
     done = dlrmsim.run("hps_mlperf_dlrm_dcnv2", settings=settings, levers=False, out=folder / "run")
     return done.folder / "report.html"
+
+
+def captured_page(folder: Path) -> Path:
+    """Memory over a step, with a long path of a module at the peak; blocks without parameters."""
+    job = small_job(8)
+    path = "model.decoder.layers.31.feed_forward.experts.gate_and_up_projection"
+    memory = msgspec.structs.replace(job.programs[0].memory, module=path)
+    job = msgspec.structs.replace(job, programs=(msgspec.structs.replace(job.programs[0], memory=memory),))
+    return dlrmsim.run(written(job, folder / "job"), levers=False, out=folder / "run").folder / "report.html"
 
 
 def scaling_page(folder: Path) -> Path:
@@ -203,6 +214,7 @@ PAGES: dict[str, Callable[[Path], Path]] = {
     "run": run_page,
     "transformer": transformer_page,
     "requests": requests_page,
+    "captured": captured_page,
     "scaling": scaling_page,
     "lines": lines_page,
     "words": words_page,

@@ -15,6 +15,8 @@ import dlrmsim
 from dlrmsim.cli import main
 from inputs.yaml_lines import load_yaml
 from scenarios.family import FAMILIES
+from tests.captured_jobs import small_job
+from workloads.captured.job_file import write_job
 from workloads.dlrm.model.model import DlrmModel
 
 ROOT = Path(__file__).parents[2]
@@ -217,6 +219,7 @@ def test_the_template_of_each_kind_shows_every_key_and_the_defaults(here, kind):
     """Uncommented, the template is the same scenario: what its comments show are the defaults."""
     Scenario = FAMILIES.get(kind).scenario  # noqa: N806 - a class
     assert main(["init", "mine.yaml", "--kind", kind]) == 0
+    write_job(small_job(8), Path("job.json"))  # the model that the template of recorded jobs names
     assert main(["run", "mine.yaml", "--check"]) == 0
     text = Path("mine.yaml").read_text()
     kept = [line for line in text.splitlines()[2:] if not line.lstrip().startswith(("# world_size", "# alternatives"))]
@@ -272,6 +275,7 @@ def test_without_arguments_the_help_is_shown(capsys):
     assert shown.err == ""
 
 
-def test_a_folder_is_no_scenario(here, capsys):
+def test_a_folder_without_a_scenario_is_none(here, capsys):
     assert main(["run", str(here)]) == 2
-    assert capsys.readouterr().err == f"dlrmsim: {here}: this is a folder; expected a YAML file\n"
+    expected = "expected a folder with scenario.yaml, or a YAML file"
+    assert capsys.readouterr().err == f"dlrmsim: {here}: this folder has no scenario.yaml; {expected}\n"

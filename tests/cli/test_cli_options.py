@@ -72,6 +72,9 @@ ALWAYS: dict[str, set[str]] = {
     "collective": {
         "CLUSTER", "--op", "--ranks", "--bytes", "--ranks-per-node", "--placement", "--algorithm", "--json", "--plot",
     },
+    "capture": {
+        "STEP", "--world-size", "--ranks", "--samples", "--indices", "--fuse", "--cluster", "--out", "--json",
+    },
     "measure": {"SCENARIO", "--ranks", "--iterations", "--out", "--set", "--data", "--device", "--json"},
     "validate": {"--measured", "--report", "--json", "--fail-above"},
     "import": {"TRACES", "--out", "--ranks", "--whole", "--json"},

@@ -15,7 +15,7 @@ print(json.dumps([code, sorted(sys.modules)]))
 """
 TABLES = {"pandas", "scipy", "plotly.graph_objects"}
 NUMBERS = {"numpy", "pyarrow", "simulator", "hardware_specs.types", "scenarios.types", "workloads.dlrm", *TABLES}
-OTHER_KINDS = {f"scenarios.{kind}" for kind in ("convnet", "dlrm_ps", "inference", "transformer")}
+OTHER_KINDS = {f"scenarios.{kind}" for kind in ("captured", "convnet", "dlrm_ps", "inference", "transformer")}
 
 
 def loaded(tmp_path, *arguments: str) -> set[str]:

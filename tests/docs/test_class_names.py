@@ -10,6 +10,8 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 NO_ROOMS = {"docs", "tests"}
 """Folders without code of their own."""
+EXAMPLES = "examples"
+"""Folder of programs as users write them, each of which stands alone."""
 
 
 def places_of_classes(files: Iterable[tuple[str, str]]) -> Mapping[str, list[str]]:
@@ -28,7 +30,7 @@ def shared_names(files: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
 
 def source_files() -> list[tuple[str, str]]:
     rooms = [room for room in ROOT.iterdir() if room.is_dir() and room.name[0] != "." and room.name not in NO_ROOMS]
-    files = [file for room in rooms for file in sorted(room.rglob("*.py"))]
+    files = [file for room in rooms for file in sorted(room.rglob("*.py")) if file.parent.name != EXAMPLES]
     return [(str(file.relative_to(ROOT)), file.read_text(encoding="utf-8")) for file in files]
 
 

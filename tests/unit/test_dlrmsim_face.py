@@ -48,13 +48,17 @@ def test_another_name_is_refused():
         dlrmsim.simulate  # noqa: B018
 
 
+SECOND = {"compare": "against", "from_torchrec": "plan"}
+"""Verbs with a second argument that has a place of its own."""
+
+
 @pytest.mark.parametrize("verb", VERBS)
 def test_a_verb_takes_what_and_keywords_and_returns_its_result(verb):
     function = getattr(dlrmsim, verb)
     first, *others = inspect.signature(function).parameters.values()
     assert (first.name, first.kind) == ("what", inspect.Parameter.POSITIONAL_OR_KEYWORD)
     positional = [other.name for other in others if other.kind is not inspect.Parameter.KEYWORD_ONLY]
-    assert positional == (["against"] if verb == "compare" else [])
+    assert positional == ([SECOND[verb]] if verb in SECOND else [])
     assert others[-1].name == "progress"
     result = getattr(dlrmsim, result_of(verb))
     assert typing.get_type_hints(function)["return"] is result

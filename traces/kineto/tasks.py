@@ -17,7 +17,7 @@ import numpy as np
 from inputs.errors import InputError
 from simulator.program import IntArray
 from traces.collective_args import CollectiveArgs
-from traces.imported import Lookup
+from traces.imported import TracedLookup
 from traces.kineto.blocked_calls import BlockedCalls
 from traces.kineto.device_tasks import DeviceTasks
 from traces.kineto.device_work import device_work
@@ -57,7 +57,7 @@ class RankImport:
     groups: dict[str, CollectiveArgs]
     gaps: Counter[str]
     overlaps_ps: IntArray
-    lookups: tuple[Lookup, ...] = ()
+    lookups: tuple[TracedLookup, ...] = ()
 
 
 def rank_tasks(trace: RankTrace, rank: int, *, whole: bool = False) -> RankImport:
@@ -90,7 +90,7 @@ def rank_tasks(trace: RankTrace, rank: int, *, whole: bool = False) -> RankImpor
     return RankImport(trace, builder.build(), steps, context.groups, gaps, device.overlaps_ps, lookups)
 
 
-def _lookups(context: RankContext, rank: int) -> Iterator[Lookup]:
+def _lookups(context: RankContext, rank: int) -> Iterator[TracedLookup]:
     """Lookups of the first step that has any."""
     events = context.trace.events
     first = None
@@ -99,7 +99,7 @@ def _lookups(context: RankContext, rank: int) -> Iterator[Lookup]:
         section = context.section(int(events.start_ps[row])) if found else None
         if found and (first is None or section == first):
             first = section
-            yield Lookup(rank, *found)
+            yield TracedLookup(rank, *found)
 
 
 def _host_tasks(context: RankContext, threads: Sequence[Thread]) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from inputs.errors import InputError
 from simulator.operators import Gemm, Measured
 from simulator.program import Program
-from traces.imported import Imported, Lookup
+from traces.imported import Imported, TracedLookup
 
 
 def sharded_tables(imported: Imported) -> Mapping[int, int]:
@@ -68,7 +68,7 @@ def _usual_extents(program: Program) -> set[float]:
     return {extent for extent, count in found.items() if 2 * count > len(shapes)}
 
 
-def _over_all_ranks(lookup: Lookup, batches: set[float], imported: Imported) -> bool:
+def _over_all_ranks(lookup: TracedLookup, batches: set[float], imported: Imported) -> bool:
     over_all = lookup.bags_per_table / imported.world_size in batches
     if over_all == (float(lookup.bags_per_table) in batches):
         raise InputError(

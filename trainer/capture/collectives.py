@@ -14,7 +14,7 @@ from torch._ops import OpOverload
 
 from inputs.errors import InputError
 from simulator.collective_calls import CollectiveOp
-from trainer.capture.operators.call import Call
+from trainer.capture.operators.call import CalledOperator
 from trainer.capture.tensors import bytes_of, dtype_of, tensors_in
 from workloads.captured.records import Collective
 
@@ -24,11 +24,11 @@ WAIT = "wait_tensor"
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class CallShape:
     """Operation and size of a call.
 
     Attributes:
-        tensors: whose element type counts.
+        tensors: buffers, the first of which gives the element type.
         parts: bytes that go to each member; empty: the same to all.
         root: number of the root, or of the other rank of a message.
     """
@@ -45,12 +45,12 @@ def is_collective(func: OpOverload) -> bool:
     return func.namespace in (C10D, FUNCTIONAL) and func._opname not in (WAIT, "monitored_barrier_")  # noqa: SLF001
 
 
-def group_of(call: Call) -> Any:
+def group_of(call: CalledOperator) -> Any:
     """Process group of a call: its name, or the object."""
     return call.given.get("group_name", call.given.get("process_group"))
 
 
-def collective_of(call: Call, communicator: str, members: Sequence[int], rank: int) -> Collective:
+def collective_of(call: CalledOperator, communicator: str, members: Sequence[int], rank: int) -> Collective:
     """The call of a rank on a communicator.
 
     Args:
@@ -86,27 +86,27 @@ def _size(values: Any) -> float:
     return sum(map(bytes_of, tensors_in(values)))
 
 
-def _whole(op: CollectiveOp, *names: str) -> Callable[[Call, int], Shape]:
+def _whole(op: CollectiveOp, *names: str) -> Callable[[CalledOperator, int], CallShape]:
     """A call whose size is that of an argument."""
 
-    def read(call: Call, _: int) -> Shape:
+    def read(call: CalledOperator, _: int) -> CallShape:
         tensors = [t for name in names for t in tensors_in(call.given.get(name))]
-        return Shape(op, _size(tensors), tensors)
+        return CallShape(op, _size(tensors), tensors)
 
     return read
 
 
-def _times_members(op: CollectiveOp, *names: str) -> Callable[[Call, int], Shape]:
+def _times_members(op: CollectiveOp, *names: str) -> Callable[[CalledOperator, int], CallShape]:
     """A call whose size is that of an argument times the members."""
 
-    def read(call: Call, members: int) -> Shape:
+    def read(call: CalledOperator, members: int) -> CallShape:
         tensors = [t for name in names for t in tensors_in(call.given.get(name))]
-        return Shape(op, members * _size(tensors), tensors, root=call.given.get("root_rank"))
+        return CallShape(op, members * _size(tensors), tensors, root=call.given.get("root_rank"))
 
     return read
 
 
-def _uneven(call: Call, members: int) -> Shape:
+def _uneven(call: CalledOperator, members: int) -> CallShape:
     """An all_to_all of one tensor, which splits may divide."""
     given = call.given.get("input")
     tensors = list(tensors_in(given))
@@ -114,29 +114,29 @@ def _uneven(call: Call, members: int) -> Shape:
     splits = call.given.get("input_split_sizes") or ()
     rows = sum(splits)
     parts = tuple(size * part / rows for part in splits) if rows and len(splits) == members else ()
-    return Shape("all_to_all", size, tensors, parts)
+    return CallShape("all_to_all", size, tensors, parts)
 
 
-def _listed(call: Call, _: int) -> Shape:
+def _listed(call: CalledOperator, _: int) -> CallShape:
     """An all_to_all of a tensor for each member."""
     tensors = list(tensors_in(call.given["input_tensors"]))
     parts = tuple(map(bytes_of, tensors))
-    return Shape("all_to_all", sum(parts), tensors, parts)
+    return CallShape("all_to_all", sum(parts), tensors, parts)
 
 
-def _message(key: str) -> Callable[[Call, int], Shape]:
-    def read(call: Call, _: int) -> Shape:
+def _message(key: str) -> Callable[[CalledOperator, int], CallShape]:
+    def read(call: CalledOperator, _: int) -> CallShape:
         tensors = list(tensors_in(call.given["tensors"]))
-        return Shape("send", _size(tensors), tensors, root=int(call.given[key]))
+        return CallShape("send", _size(tensors), tensors, root=int(call.given[key]))
 
     return read
 
 
-def _barrier(_: Call, __: int) -> Shape:
-    return Shape("barrier", 0.0, ())
+def _barrier(_: CalledOperator, __: int) -> CallShape:
+    return CallShape("barrier", 0.0, ())
 
 
-_READERS: dict[str, Callable[[Call, int], Shape]] = {
+_READERS: dict[str, Callable[[CalledOperator, int], CallShape]] = {
     # c10d
     "allreduce": _whole("all_reduce", "tensors"),
     "allreduce_coalesced": _whole("all_reduce", "tensors"),

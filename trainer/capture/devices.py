@@ -88,7 +88,7 @@ class DeviceMap(TorchFunctionMode):
     def __torch_function__(
         self, func: Callable[..., Any], types: Sequence[type], args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
-        """Call a function with devices mapped."""
+        """CalledOperator a function with devices mapped."""
         kwargs = dict(kwargs or {})
         name = getattr(func, "__name__", "")
         if func is torch.device:

@@ -48,8 +48,8 @@ class GroupBook:
         """Note a group.
 
         Args:
-            name: of the process group; None where the rank is no member.
-            description: of the process group, such as ``mesh_tp``.
+            name: the process group's name; None where the rank is no member.
+            description: the process group's description, such as ``mesh_tp``.
         """
         ranks = tuple(members)
         last = self.families[-1]

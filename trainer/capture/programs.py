@@ -77,7 +77,7 @@ def signature(recording: RankRecording) -> Hashable:
 def _row(task: RawTask) -> Hashable:
     waits = task.waits
     after = (tuple(sorted(waits.tasks)), tuple(sorted(waits.streams)))
-    return task.operator, task.work, task.module, task.section, task.stream, after, task.launches
+    return task.operator, task.work, task.module, task.section, task.stream, after, task.launches, task.continues
 
 
 def _alike(recordings: Sequence[RankRecording], world_size: int) -> list[tuple[RankRecording, tuple[int, ...]]]:
@@ -130,4 +130,5 @@ def _tasks(
             after=tuple(sorted(task.waits.tasks)),
             after_streams=tuple(sorted(place[stream] for stream in task.waits.streams)),
             launches=task.launches,
+            continues=task.continues,
         )

@@ -17,7 +17,7 @@ from trainer.capture.collectives import WAIT, collective_of, group_of, is_collec
 from trainer.capture.groups import GroupBook
 from trainer.capture.memory import MemoryBook
 from trainer.capture.modules import ModulePaths
-from trainer.capture.operators.call import Call
+from trainer.capture.operators.call import CalledOperator
 from trainer.capture.operators.gpu_only import RESULTS
 from trainer.capture.operators.kernels import has_kernel, works_of
 from trainer.capture.operators.rows import Unhandled, without_memory
@@ -37,8 +37,9 @@ class RawTask:
     """A task as it is recorded, see `workloads.captured.records.RecordedTask`.
 
     Attributes:
-        reads: storages that it reads.
-        writes: storages that it writes.
+        reads: bytes of each storage, by its number.
+        writes: likewise, bytes that are written.
+        continues: whether the operator before launches it, too.
     """
 
     operator: str
@@ -50,13 +51,14 @@ class RawTask:
     launches: int = 1
     reads: Storages = field(default_factory=dict)
     writes: Storages = field(default_factory=dict)
+    continues: bool = False
 
 
 class StepRecorder(TorchDispatchMode):
     """Records the operators of a rank.
 
     Attributes:
-        tasks: of the step so far.
+        tasks: records of the step so far.
         section: forward, unless the backward pass or an optimizer runs, or gradients are changed between the two.
     """
 
@@ -71,6 +73,7 @@ class StepRecorder(TorchDispatchMode):
         self.last_call: int | None = None
         self.open_group: str | None = None
         self._pending: dict[int, int] = {}
+        self._node: tuple[str, int] | None = None
         self._after_backward = False
 
     def begin_step(self) -> None:
@@ -102,8 +105,8 @@ class StepRecorder(TorchDispatchMode):
         result = without_memory(func, tuple(args), kwargs)
         if result is Unhandled:
             made = RESULTS.get(func._opname)  # noqa: SLF001 - the name without namespace
-            result = func(*args, **kwargs) if made is None else made(Call(func, args, kwargs, None))
-        call = Call(func, args, kwargs, result)
+            result = func(*args, **kwargs) if made is None else made(CalledOperator(func, args, kwargs, None))
+        call = CalledOperator(func, args, kwargs, result)
         section = self.section_now
         if self._is_hosts(call):
             for tensor in tensors_in(result):
@@ -118,7 +121,7 @@ class StepRecorder(TorchDispatchMode):
         self.memory.see(tensors_in(result), section)
         return result
 
-    def _is_hosts(self, call: Call) -> bool:
+    def _is_hosts(self, call: CalledOperator) -> bool:
         """Whether the host runs an operator, on batches that it makes."""
         given = [*call.read, *call.written]
         made = self.placement.makes_host and not call.read
@@ -140,7 +143,7 @@ class StepRecorder(TorchDispatchMode):
         if task is not None and task < len(self.tasks):
             self.streams.wait(self.streams.current, Waits({task}))
 
-    def _kernels(self, call: Call) -> None:
+    def _kernels(self, call: CalledOperator) -> None:
         if self.section == OPTIMIZER and all(t.dim() == 0 for t in (*call.read, *call.written)):
             return  # numbers of steps, which PyTorch keeps on the host
         for work, launches in works_of(call):
@@ -150,10 +153,19 @@ class StepRecorder(TorchDispatchMode):
     def _issue(self, name: str, work: RecordedWork, launches: int, reads: Storages, writes: Storages) -> None:
         stream = self.streams.current
         waits = self.streams.ready(stream)
-        task = RawTask(name, work, self.modules.now(), self.section_now, stream, waits, launches, reads, writes)
+        module, section = self.modules.now(), self.section_now
+        continues = self._continues()
+        task = RawTask(name, work, module, section, stream, waits, launches, reads, writes, continues)
         self.streams.issued(stream, self._add(task))
 
-    def _collective(self, call: Call) -> None:
+    def _continues(self) -> bool:
+        """Whether a kernel is a further one of a node of the backward pass, or of DDP's reducer (both in C++)."""
+        node = torch._C._current_autograd_node()  # noqa: SLF001 - no other access to it
+        name = None if node is None else (node.name(), node._sequence_nr())  # noqa: SLF001
+        before, self._node = self._node, name
+        return name is not None and (name == before or "AccumulateGrad" in name[0])
+
+    def _collective(self, call: CalledOperator) -> None:
         group = group_of(call)
         name = group if isinstance(group, str) else (self.open_group or "")
         rank = torch.distributed.get_rank()
@@ -179,7 +191,7 @@ class StepRecorder(TorchDispatchMode):
             self.memory.see([tensor], self.section_now)
         self._mark_buffers(call)
 
-    def _mark_buffers(self, call: Call) -> None:
+    def _mark_buffers(self, call: CalledOperator) -> None:
         """Buffers of collectives that are born in the step, other than gradients, are communication."""
         if call.func.namespace == "c10d":
             names = [key for key in call.given if key.startswith("output")]
@@ -187,7 +199,7 @@ class StepRecorder(TorchDispatchMode):
                 for tensor in tensors_in(call.given[name]):
                     self.memory.mark_new(tensor, "communication")
 
-    def _wait_tensor(self, call: Call) -> None:
+    def _wait_tensor(self, call: CalledOperator) -> None:
         self.wait_for(self._pending.get(self.storages.of(call.tensor("tensor"))))
 
     def _add(self, task: RawTask) -> int:

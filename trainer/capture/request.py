@@ -13,14 +13,14 @@ DEFAULT_FUNCTION = "training_step"
 
 
 class CaptureRequest(msgspec.Struct, frozen=True):
-    """What is captured.
+    """A capture to be made.
 
     Attributes:
-        path: of the user's Python file.
+        path: place of the user's Python file.
         function: called as ``function(rank, world_size)``; returns a step without arguments.
         ranks: ranks that are captured; None: as many as differ.
         samples_per_rank: samples of a step on each rank; None: the attribute ``samples`` of the step, if it has one.
-        name: of the job.
+        name: name that the job will have.
     """
 
     path: str

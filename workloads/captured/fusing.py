@@ -136,7 +136,7 @@ class _Chains:
             self._open.pop(task.stream, None)
 
     def joins(self, number: int) -> int | None:
-        """Step of the chain that a task goes on with; None: it begins anew."""
+        """Step of the chain that a task goes on with; None: it begins a chain."""
         task = self._program.tasks[number]
         work = self._job.works[task.work]
         before = self._open.get(task.stream)

@@ -13,8 +13,8 @@ import numpy as np
 
 from simulator.categories import Category
 from simulator.collective_calls import CollectiveCall
-from simulator.operators import FloatArray, Marker, Operator
-from simulator.program import IntArray, Program, TaskGraph
+from simulator.operators import FloatArray, HostWork, Marker, Operator
+from simulator.program import IntArray, Program, Stream, TaskGraph
 from simulator.rank_classes import classes_of
 from simulator.work import Work
 from workloads.captured.fusing import JobStep, steps_of
@@ -22,8 +22,8 @@ from workloads.captured.kernels import operators_of
 from workloads.captured.messages import PairsOfRanks, pairs_of
 from workloads.captured.records import Collective, RankProgram, RecordedJob, RecordedWork
 from workloads.captured.replicas import in_step, repeats
-from workloads.captured.settings import CapturedSettings
-from workloads.graph.framework import Framework
+from workloads.captured.settings import CapturedSettings, HostRanks
+from workloads.graph.overheads import SHARED
 from workloads.graph.recorder import HOST, Recorder
 
 BEGIN = "begin"
@@ -137,9 +137,19 @@ class _Calls:
 class _StepRecorder(Recorder):
     """Records steps on the streams of a program."""
 
-    def __init__(self, ranks: IntArray, framework: Framework, streams: Sequence[str], name: str) -> None:
+    def __init__(self, ranks: IntArray, settings: CapturedSettings, streams: Sequence[Stream | str], name: str) -> None:
         """Start an empty iteration."""
-        super().__init__(ranks, framework, streams, name=name)
+        host = settings.host or HostRanks()
+        super().__init__(
+            ranks,
+            settings.framework,
+            streams,
+            name=name,
+            on_host=settings.host is not None,
+            copied=host.copied,
+            host_factors=not host.measured,
+            progress=host.progress,
+        )
 
     def _scaled(self, work: Work) -> Work:
         """The work as it was recorded."""
@@ -147,12 +157,13 @@ class _StepRecorder(Recorder):
 
     def unlaunched(self, name: str, work: Work, *, section: str, stream: str, after: Iterable[int] = ()) -> int:
         """A task of a stream that the host does not launch; returns its number."""
-        self._last[stream] = self.task(name, stream, work, after=after, section=section)
-        return self._last[stream]
+        placed = self._place(stream)
+        self._last[placed] = self.task(name, placed, work, after=after, section=section)
+        return self._last[placed]
 
     def last_of(self, stream: str) -> int | None:
         """The last task of a stream so far."""
-        return self._last.get(stream)
+        return self._last.get(self._place(stream))
 
 
 class _GroupProgram:
@@ -175,8 +186,8 @@ class _GroupProgram:
         ranks = calls.ranks
         alone = len(ranks) == settings.job.world_size
         name = "iteration" if alone else f"ranks_{ranks[0]}" if len(ranks) > 1 else f"rank_{ranks[0]}"
-        streams = [HOST, *self._streams, *dict.fromkeys(self._comm.values())]
-        self._recorder = _StepRecorder(ranks, settings.framework, streams, name)
+        streams = _streams(self._streams, list(dict.fromkeys(self._comm.values())), settings.host)
+        self._recorder = _StepRecorder(ranks, settings, streams, name)
         self._used: dict[str, int] = {}
         self._names = {BEGIN}
         self._tasks: list[int] = []
@@ -187,8 +198,8 @@ class _GroupProgram:
         begin = self._recorder.host(BEGIN, Marker(), section=self._steps[0].section if self._steps else "forward")
         for step in self._steps:
             self._tasks.append(self._record(step))
-        for last in filter(None, map(self._recorder.last_of, self._streams)):
-            self._recorder.depend(begin, last, lag=AHEAD)
+        for ended in filter(None, map(self._recorder.last_of, self._streams)):
+            self._recorder.depend(begin, ended, lag=AHEAD)
         for task, streams in self._later:
             for stream in streams:
                 last = self._recorder.last_of(self._streams[stream])
@@ -219,8 +230,12 @@ class _GroupProgram:
         stream = self._streams[step.stream]
         if step.launches == 0:
             return self._recorder.unlaunched(name, kernel, section=step.section, stream=stream, after=after)
+        if step.task.continues and self._overheads is None:
+            launch = self._recorder.host(f"launch_{name}", HostWork(step.launches), section=step.section)
+            after = [launch, *after]
+            return self._recorder.unlaunched(name, kernel, section=step.section, stream=stream, after=after)
         known = () if self._overheads is None else self._overheads.operators
-        operators = [key for key in step.overhead_keys[:1] if key in known]
+        operators = [key if key in known else SHARED for key in step.overhead_keys[:1]]
         return self._recorder.kernel(
             name,
             kernel,
@@ -229,6 +244,7 @@ class _GroupProgram:
             after=after,
             launches=step.launches,
             operators=operators,
+            continues=step.task.continues,
         )
 
     def _collective(self, step: JobStep, name: str, work: Collective, after: Sequence[int]) -> int:
@@ -256,6 +272,13 @@ class _GroupProgram:
         self._used[base] = number + 1
         self._names.add(found)
         return found
+
+
+def _streams(device: Sequence[str], comm: Sequence[str], host: HostRanks | None) -> list[Stream | str]:
+    """Streams of a program: the host's, those of the device, and one for each communicator."""
+    if host is None:
+        return [HOST, *device, *comm]
+    return [HOST, *(Stream(name, workers=host.threads) for name in comm)]
 
 
 def _stream_names(recorded: Sequence[str]) -> list[str]:

@@ -5,8 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from simulator.operators import Attention, Convolution, Copy, DenseOptimizer, Elementwise, Gemm, Operator
-from simulator.precisions import Precision
+from simulator.categories import Category
+from simulator.operators import (
+    Attention,
+    Convolution,
+    Copy,
+    DenseOptimizer,
+    Elementwise,
+    Gemm,
+    Interaction,
+    Marker,
+    Operator,
+)
+from simulator.precisions import BYTES_PER_ELEMENT, Precision
 from workloads.captured.lookups import lookup_kernel, update_kernel
 from workloads.captured.records import (
     AttentionWork,
@@ -49,8 +60,18 @@ def _operator(work: RecordedWork, settings: CapturedSettings) -> Operator | None
     return _MADE[type(work)](work, settings)
 
 
-def _product(work: Product, settings: CapturedSettings) -> Gemm:
+SMALL = 64 * 64
+"""Elements of the smallest common tile of a library: batches of smaller products are bound by memory."""
+
+
+def _product(work: Product, settings: CapturedSettings) -> Gemm | Interaction:
+    """A product; batches of small matrices as the dot interaction of a DLRM, which is one of them."""
     precision = precision_of(work.dtype, tf32=settings.tf32)
+    if work.count > 1 and work.m * work.n <= SMALL:
+        size = float(work.count * BYTES_PER_ELEMENT[precision])
+        read = work.m * work.k + (0 if work.own_factor else work.k * work.n)
+        flops = 2.0 * work.m * work.n * work.k * work.count
+        return Interaction(flops, size * read, size * work.m * work.n, precision)
     return Gemm(work.m, work.n, work.k, precision, work.count, work.transposed)
 
 
@@ -86,7 +107,10 @@ def _optimizer(work: OptimizerWork, settings: CapturedSettings) -> DenseOptimize
     return DenseOptimizer(float(work.parameters), work.bytes)
 
 
-def _copy(work: CopyWork, settings: CapturedSettings) -> Copy:  # noqa: ARG001 - as above
+def _copy(work: CopyWork, settings: CapturedSettings) -> Copy | Marker:
+    """A copy; none to a device where there is no device."""
+    if settings.host is not None and work.direction != "d2d":
+        return Marker(Category.COPY)
     return Copy(work.bytes, work.direction)
 
 

@@ -37,6 +37,7 @@ class Product(_Work, frozen=True, tag="product"):
 
     Attributes:
         transposed: whether the first factor is stored as ``[k, m]``.
+        own_factor: whether both factors are one tensor, which is read once.
     """
 
     m: Extent
@@ -45,13 +46,14 @@ class Product(_Work, frozen=True, tag="product"):
     dtype: DType
     count: Extent = 1
     transposed: bool = False
+    own_factor: bool = False
 
 
 class AttentionWork(_Work, frozen=True, tag="attention"):
     """Attention in one kernel.
 
     Attributes:
-        flops: of the products, those of masked blocks left out.
+        flops: operations of the products, without those of masked blocks.
         bytes: tensors read and written, each once.
     """
 
@@ -168,9 +170,9 @@ class Collective(_Work, frozen=True, tag="collective"):
         sent: elements of an uneven all_to_all that go to each member in the communicator's order, as fractions of
             ``bytes``; empty: even.
         root: number of the root in the communicator.
-        peer: of send: rank that receives, less the one that sends.
-        receives: of send: whether the rank of the task receives; it counts where the communicator has ranks on both
-            sides of it.
+        peer: rank that receives a send, less the one that sends.
+        receives: whether the rank of the task receives a send; it counts where the communicator has ranks on both
+            sides.
     """
 
     op: CollectiveOp
@@ -213,6 +215,7 @@ class RecordedTask(msgspec.Struct, frozen=True, array_like=True):
         after: earlier tasks of other streams, and collectives, for which its stream waits before it.
         after_streams: streams whose work of the iteration before it waits for.
         launches: kernels that the host launches for it.
+        continues: whether the operator before launches it, too, so that only the launch costs host time.
     """
 
     operator: Index
@@ -223,6 +226,7 @@ class RecordedTask(msgspec.Struct, frozen=True, array_like=True):
     after: tuple[Index, ...] = ()
     after_streams: tuple[Index, ...] = ()
     launches: Index = 1
+    continues: bool = False
 
 
 class MemoryPeak(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -244,7 +248,7 @@ class MemoryPeak(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class RankProgram(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What the ranks of a group issue in a step.
+    """Tasks that the ranks of a group issue in a step.
 
     Attributes:
         ranks: ascending.

@@ -6,7 +6,7 @@ arXiv:2307.08691); a causal mask leaves half of them.
 
 from __future__ import annotations
 
-from trainer.capture.operators.call import Call
+from trainer.capture.operators.call import CalledOperator
 from trainer.capture.tensors import dtype_of
 from workloads.captured.records import AttentionWork, RecordedWork
 
@@ -17,7 +17,7 @@ _PREFIX = "_scaled_dot_product_"
 _KERNELS = ("flash_attention", "efficient_attention", "cudnn_attention", "fused_attention", "flash_attention_for_cpu")
 
 
-def attention(call: Call) -> list[RecordedWork] | None:
+def attention(call: CalledOperator) -> list[RecordedWork] | None:
     """The kernel of ``scaled_dot_product_attention``; None of any other operator."""
     name = call.func._opname  # noqa: SLF001 - the name without namespace and overload
     if not name.startswith(_PREFIX) or not name.removeprefix(_PREFIX).startswith(_KERNELS):

@@ -26,12 +26,12 @@ def _written_names(func: OpOverload) -> frozenset[str]:
 
 
 @dataclass(frozen=True)
-class Call:
+class CalledOperator:
     """An operator that has been called.
 
     Attributes:
         func: the operator's overload.
-        result: what it returned.
+        result: tensors that it returned.
     """
 
     func: OpOverload

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
-from trainer.capture.operators.call import Call
+from trainer.capture.operators.call import CalledOperator
 from trainer.capture.tensors import bytes_of, dtype_of
 from workloads.captured.records import ConvolutionWork, Moved, RecordedWork
 
@@ -15,7 +15,7 @@ _PLANE = 2
 """Dimensions of an image."""
 
 
-def convolution(call: Call) -> list[RecordedWork] | None:
+def convolution(call: CalledOperator) -> list[RecordedWork] | None:
     """Kernels of a convolution; None if the operator is none, or has more than two dimensions."""
     name = call.func._opname  # noqa: SLF001 - the name without namespace and overload
     if name not in (FORWARD, BACKWARD, "_convolution"):
@@ -39,7 +39,7 @@ def convolution(call: Call) -> list[RecordedWork] | None:
     return found
 
 
-def _work(call: Call, inputs: Tensor, outputs: Tensor, weight: Tensor, direction: str) -> ConvolutionWork:
+def _work(call: CalledOperator, inputs: Tensor, outputs: Tensor, weight: Tensor, direction: str) -> ConvolutionWork:
     """A kernel; that of a transposed convolution is the gradient of inputs of the plain one, and the reverse."""
     if call.given["transposed"]:
         inputs, outputs = outputs, inputs

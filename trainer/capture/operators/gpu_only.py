@@ -7,10 +7,10 @@ from typing import Any
 
 import torch
 
-from trainer.capture.operators.call import Call
+from trainer.capture.operators.call import CalledOperator
 
 
-def _recurrent(call: Call) -> Any:
+def _recurrent(call: CalledOperator) -> Any:
     """Gradients of the input, both states and all weights."""
     given = call.given
     wanted = given["output_mask"]
@@ -19,7 +19,7 @@ def _recurrent(call: Call) -> Any:
     return (*made, [torch.empty_like(weight) for weight in given["weight"]])
 
 
-RESULTS: dict[str, Callable[[Call], Any]] = {
+RESULTS: dict[str, Callable[[CalledOperator], Any]] = {
     "_cudnn_rnn_backward": _recurrent,
 }
 """Operator -> what makes its result."""

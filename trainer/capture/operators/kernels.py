@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from torch import Tensor
 
 from trainer.capture.operators.attention import attention
-from trainer.capture.operators.call import Call
+from trainer.capture.operators.call import CalledOperator
 from trainer.capture.operators.convolutions import convolution
 from trainer.capture.operators.lookups import lookup
 from trainer.capture.operators.optimizers import fused_optimizer
@@ -18,7 +18,7 @@ from trainer.capture.operators.table_batched import table_batched
 from trainer.capture.tensors import bytes_of, tensors_in
 from workloads.captured.records import Moved, RecordedWork
 
-_KINDS: tuple[Callable[[Call], list[RecordedWork] | None], ...] = (
+_KINDS: tuple[Callable[[CalledOperator], list[RecordedWork] | None], ...] = (
     product, attention, convolution, recurrent, table_batched, sparse_rows, lookup, fused_optimizer,
 )  # fmt: skip
 
@@ -70,14 +70,14 @@ MULTI_TENSOR_CHUNKS, MULTI_TENSOR_CHUNK = 320, 65_536
 """Most chunks of such a kernel, and elements of a chunk (the same file)."""
 
 
-def has_kernel(call: Call) -> bool:
+def has_kernel(call: CalledOperator) -> bool:
     """Whether an operator starts anything on the device."""
     func = call.func
     name = func._opname  # noqa: SLF001 - the name without namespace and overload
     return not (func.is_view or func.namespace in _OUTSIDE or name in _WITHOUT_KERNEL)
 
 
-def works_of(call: Call) -> list[tuple[RecordedWork, int]]:
+def works_of(call: CalledOperator) -> list[tuple[RecordedWork, int]]:
     """Works of an operator with the launches of each; empty where it starts nothing."""
     if not has_kernel(call):
         return []
@@ -90,7 +90,7 @@ def works_of(call: Call) -> list[tuple[RecordedWork, int]]:
     return [(_moved(call), _launches(call))]
 
 
-def _moved(call: Call) -> Moved:
+def _moved(call: CalledOperator) -> Moved:
     """A kernel by its bytes."""
     name = call.func._opname  # noqa: SLF001
     if name == "all_gather_copy_in":  # of FSDP2: writes a part of its output
@@ -107,7 +107,7 @@ def _moved(call: Call) -> Moved:
     )
 
 
-def _launches(call: Call) -> int:
+def _launches(call: CalledOperator) -> int:
     """Kernels of an operator: more than one on long lists of tensors."""
     if not call.func._opname.startswith("_foreach_"):  # noqa: SLF001
         return 1

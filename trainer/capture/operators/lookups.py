@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from trainer.capture.operators.call import Call
+from trainer.capture.operators.call import CalledOperator
 from trainer.capture.tensors import dtype_of
 from workloads.captured.records import Lookup, RecordedWork, Table, Update
 
@@ -16,7 +16,7 @@ _BACKWARD = {
 """Whether the gradient has all rows, by operator; None: its argument ``sparse`` says."""
 
 
-def lookup(call: Call) -> list[RecordedWork] | None:
+def lookup(call: CalledOperator) -> list[RecordedWork] | None:
     """The kernel of a lookup or of its gradient; None of any other operator."""
     name = call.func._opname  # noqa: SLF001 - the name without namespace and overload
     indices = call.given.get("indices")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trainer.capture.operators.call import Call
+from trainer.capture.operators.call import CalledOperator
 from trainer.capture.tensors import bytes_of, tensors_in
 from workloads.captured.records import OptimizerWork, RecordedWork
 
@@ -10,7 +10,7 @@ _STATE = ("exp_avgs", "exp_avg_sqs", "max_exp_avg_sqs", "momentum_buffer_list", 
 """Arguments that are read and written beside the parameters."""
 
 
-def fused_optimizer(call: Call) -> list[RecordedWork] | None:
+def fused_optimizer(call: CalledOperator) -> list[RecordedWork] | None:
     """The update of fused forms such as ``_fused_adamw_``; None of any other operator."""
     name = call.func._opname  # noqa: SLF001 - the name without namespace and overload
     if not (name.startswith("_fused_") and name.endswith("_") and "grads" in call.given):

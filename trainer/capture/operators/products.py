@@ -6,7 +6,7 @@ from math import prod
 
 from torch import Tensor
 
-from trainer.capture.operators.call import Call
+from trainer.capture.operators.call import CalledOperator
 from trainer.capture.tensors import dtype_of
 from workloads.captured.records import Product, RecordedWork
 
@@ -19,7 +19,7 @@ _FACTORS = {
 """Names of the factors among the arguments, by operator."""
 
 
-def product(call: Call) -> list[RecordedWork] | None:
+def product(call: CalledOperator) -> list[RecordedWork] | None:
     """The product of an operator; None if it is no product, an empty list without elements."""
     names = _FACTORS.get(call.func._opname)  # noqa: SLF001 - the name without namespace and overload
     if names is None:
@@ -31,7 +31,9 @@ def product(call: Call) -> list[RecordedWork] | None:
     count = prod(left.shape[:-2]) if left.dim() > 2 else 1
     if min(m, n, k, count) == 0:
         return []
-    return [Product(m=m, n=n, k=k, count=count, dtype=dtype_of(left), transposed=_is_transposed(left))]
+    own = left.untyped_storage() is right.untyped_storage()
+    transposed = _is_transposed(left)
+    return [Product(m=m, n=n, k=k, count=count, dtype=dtype_of(left), transposed=transposed, own_factor=own)]
 
 
 def _is_transposed(matrix: Tensor) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from trainer.capture.operators.call import Call
+from trainer.capture.operators.call import CalledOperator
 from trainer.capture.tensors import dtype_of
 from workloads.captured.records import DType, Moved, Product, RecordedWork
 
@@ -65,7 +65,7 @@ class Recurrence:
         return Moved(read_bytes=reads * state, write_bytes=writes * state)
 
 
-def recurrent(call: Call) -> list[RecordedWork] | None:
+def recurrent(call: CalledOperator) -> list[RecordedWork] | None:
     """Kernels of ``_cudnn_rnn`` or of its gradients; None of any other operator."""
     name = call.func._opname  # noqa: SLF001 - the name without namespace and overload
     if name not in ("_cudnn_rnn", "_cudnn_rnn_backward"):
@@ -76,7 +76,7 @@ def recurrent(call: Call) -> list[RecordedWork] | None:
     return [work for layer in reversed(layers) for work in layer.backward()]
 
 
-def _layers(call: Call) -> Iterator[Recurrence]:
+def _layers(call: CalledOperator) -> Iterator[Recurrence]:
     given, inputs = call.given, call.tensor("input")
     first, second, width = inputs.shape
     steps, batch = (second, first) if given["batch_first"] else (first, second)

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch._ops import OpOverload
 
-from trainer.capture.operators.call import Call
+from trainer.capture.operators.call import CalledOperator
 from trainer.capture.tensors import bytes_of, is_sparse, tensors_in
 from workloads.captured.records import Moved, RecordedWork
 
@@ -36,7 +36,7 @@ def without_memory(func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, An
     """
     name = func._opname  # noqa: SLF001 - the name without namespace and overload
     if name == "_embedding_bag_backward":
-        return _rows_of_bags(Call(func, args, kwargs, None))
+        return _rows_of_bags(CalledOperator(func, args, kwargs, None))
     sparse = [tensor for tensor in tensors_in((*args, kwargs)) if is_sparse(tensor)]
     if not sparse:
         return Unhandled
@@ -50,7 +50,7 @@ def without_memory(func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, An
     return first if name in _SAME_ROWS else Unhandled
 
 
-def sparse_rows(call: Call) -> list[RecordedWork] | None:
+def sparse_rows(call: CalledOperator) -> list[RecordedWork] | None:
     """Kernel of an operator on sparse gradients; None of any other operator."""
     sparse = [tensor for tensor in (*call.read, *call.written) if is_sparse(tensor)]
     if not sparse or call.func._opname.startswith("embedding") or "backward" in call.func._opname:  # noqa: SLF001
@@ -67,7 +67,7 @@ def sparse_rows(call: Call) -> list[RecordedWork] | None:
     return [Moved(read_bytes=stored, write_bytes=values)]
 
 
-def _rows_of_bags(call: Call) -> Any:
+def _rows_of_bags(call: CalledOperator) -> Any:
     """Sparse gradient of a table whose rows are summed: a row for each index."""
     if not call.given["sparse"]:
         return Unhandled

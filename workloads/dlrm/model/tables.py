@@ -106,7 +106,7 @@ def expand_tables(model: DlrmModel, precision: str = "fp32") -> Tables:
         return tables if spread is None else replace(tables, pooling=(spread,) * len(tables))
     groups = model.tables.value if model.tables is not None else ()
     return replace(
-        _from_groups(groups, precision),
+        tables_of_groups(groups, precision),
         indices=_given([group.indices for group in groups], groups),
         pooling=_given([group.pooling_spread or spread for group in groups], groups),
     )
@@ -134,7 +134,15 @@ def in_order(tables: Tables, order: IntArray) -> Tables:
     )
 
 
-def _from_groups(groups: tuple[TableGroup, ...], precision: str) -> Tables:
+def tables_of_groups(groups: tuple[TableGroup, ...], precision: str = "fp32") -> Tables:
+    """The tables of groups, one entry each, without laws of lookups.
+
+    Args:
+        precision: element type of tables that do not state their own.
+
+    Raises:
+        InputError: two tables have one name.
+    """
     counts = [g.count for g in groups]
     features = np.array([len(g.feature_pooling) for g in groups], dtype=np.int64)
     pooling = np.array([math.fsum(g.feature_pooling) for g in groups]) / features

@@ -196,7 +196,7 @@ def _blocks(rows: int, column: int, dim: int, ranks: IntArray) -> list[Piece]:
 def _check_spec(entry: TablePlan, expected: list[Piece], key: str) -> None:
     """Rows are cut as TorchRec cuts them; shards without rows need not be listed."""
     ranks = sorted({piece[-1] for piece in expected})
-    if entry.ranks is not None and sorted(entry.ranks) != ranks:
+    if entry.ranks is not None and sorted(set(entry.ranks)) != ranks:
         raise InputError(
             f"not the ranks of a {entry.sharding_type} table",
             key=f"{key}.ranks",
@@ -249,11 +249,10 @@ def _entry(plan: Plan, table: int, kind: ShardingType) -> dict[str, Any]:
         }
         for row, column, rows, dim, rank in pieces
     ]
-    ranks = list(dict.fromkeys(piece[-1] for piece in pieces))
     return {
         "sharding_type": kind,
         **_kernel(plan.storage, table),
-        "ranks": ranks,
+        "ranks": [piece[-1] for piece in pieces],  # TorchRec pairs them with the shards
         "sharding_spec": {"shards": shards},
     }
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, TypeAlias
 
-from pydantic import Field, model_validator
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from inputs.errors import InputError
 from inputs.given import cut
@@ -22,7 +22,11 @@ ShardingType: TypeAlias = Literal[
 ]
 PlanKernel: TypeAlias = ComputeKernel | Literal["dense"]
 
-_PLACEMENT = re.compile(r"rank:(\d{1,9})/(?:cuda|cpu):\d{1,9}")
+BoundsCheckMode: TypeAlias = Literal["fatal", "warning", "ignore", "none", "v2_ignore", "v2_warning", "v2_fatal"]
+UNSIMULATED = ("enforce_hbm", "stochastic_rounding", "bounds_check_mode", "output_dtype")
+"""Keys of TorchRec's ``ParameterSharding`` that trainers obey and the simulation ignores."""
+
+_PLACEMENT = re.compile(r"rank:(\d{1,9})/(?:cuda:\d{1,9}|cpu(?::\d{1,9})?)")
 
 
 class ShardEntry(Strict):
@@ -61,7 +65,8 @@ class TablePlan(Strict):
     """Sharding of a table, as TorchRec's ``ParameterSharding``.
 
     ``sharding_spec`` may be left out: then ``ranks`` hold equal parts in their order, and for row_wise and
-    data_parallel tables, which are on all ranks, they may be left out too. Without a kernel it is ``fused``.
+    data_parallel tables, which are on all ranks, they may be left out too. Without a kernel it is ``fused``. The keys
+    of `UNSIMULATED` are for the trainer.
     """
 
     sharding_type: ShardingType
@@ -69,6 +74,16 @@ class TablePlan(Strict):
     cache_params: CacheParams | None = None
     ranks: tuple[RankNumber, ...] | None = None
     sharding_spec: SpecEntry | None = None
+    enforce_hbm: bool | None = None
+    stochastic_rounding: bool | None = None
+    bounds_check_mode: BoundsCheckMode | None = None
+    output_dtype: str | None = None
+
+    @model_serializer(mode="wrap")
+    def _short(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave out keys of `UNSIMULATED` that are not set: plans have thousands of tables."""
+        written: dict[str, Any] = write(self)
+        return {key: value for key, value in written.items() if key not in UNSIMULATED or value is not None}
 
     @model_validator(mode="after")
     def _parts_agree(self) -> Self:

@@ -25,6 +25,7 @@ from benchmarks import (
     killed,
     oracle,
     planning,
+    planning_torchrec,
     predictions,
     replays,
     skew,
@@ -47,7 +48,11 @@ BENCHMARKS: dict[str, Callable[[argparse.Namespace], Iterable[Row]]] = {
     "gemms": lambda given: gemms.rows(given.svg),
     "oracle": lambda given: oracle.rows(given.programs, given.seed),
     "choosers": lambda given: choosers.rows(refit=given.refit),
-    "planning": lambda given: planning.rows(given.sets, given.seed),
+    "planning": lambda given: (
+        planning_torchrec.rows(given.sets, given.seed, table=not given.json)
+        if given.against == "torchrec"
+        else planning.rows(given.sets, given.seed)
+    ),
     "traces": lambda _: traces.rows(),
     "skew": lambda _: skew.rows(),
     "steps": lambda _: step_times.rows(),
@@ -80,7 +85,7 @@ def main() -> int:
     parser.add_argument("--sets", type=int, default=20, help="planning: sets of tables; killed: sweeps")
     parser.add_argument("--check", action="store_true", help="figures: compare with the pages and write nothing")
     parser.add_argument("--write", action="store_true", help="intervals: write the quantiles that are shipped")
-    parser.add_argument("--against", default="HEAD", help="predictions: the commit to compare with")
+    parser.add_argument("--against", default="HEAD", help="predictions: the commit to compare with; planning: torchrec")
     arguments = parser.parse_args()
     return 0 if show(BENCHMARKS[arguments.name](arguments), as_json=arguments.json) else 1
 

@@ -87,7 +87,7 @@ def random_scenario(number: int, seed: int) -> ResolvedScenario:
         "cluster": str(draw.choice(CLUSTERS)),
         "world_size": ranks,
         "workload": {
-            "model": _model(tables, width=int(draw.choice([256, 512, 1024]))),
+            "model": model_of_tables(tables, width=int(draw.choice([256, 512, 1024]))),
             "global_batch_size": ranks * int(draw.choice([1024, 2048, 4096])),
             "pipeline": str(draw.choice(["none", "sparse_dist"])),
         },
@@ -95,7 +95,9 @@ def random_scenario(number: int, seed: int) -> ResolvedScenario:
     return resolve(Document(data, {}, Path("benchmark")))
 
 
-def _model(tables: list[dict[str, Any]], width: int) -> dict[str, Any]:
+def model_of_tables(
+    tables: list[dict[str, Any]], width: int, index_reuse: str = "dlrm_datasets_2021"
+) -> dict[str, Any]:
     """A model with these tables and small MLPs."""
 
     def made_up(value: object) -> dict[str, object]:
@@ -107,6 +109,6 @@ def _model(tables: list[dict[str, Any]], width: int) -> dict[str, Any]:
         "tables": made_up(tables),
         "mlp": {"dense_features": made_up(13), "bottom": made_up([width, 64]), "top": made_up([width, width, 1])},
         "interaction": made_up("cat"),
-        "index_reuse": made_up("dlrm_datasets_2021"),
+        "index_reuse": made_up(index_reuse),
         "local_batch_size": made_up(512),
     }

@@ -1,11 +1,13 @@
-"""Captures of steps in this process, and what a rank of a captured job issues."""
+"""Captures of steps in one process, and what a rank of a captured job issues."""
 
 from __future__ import annotations
 
+import multiprocessing
 import warnings
 from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 from workloads.captured.records import Collective, MemoryPeak, RankProgram, RecordedJob, RecordedTask, RecordedWork
@@ -94,9 +96,19 @@ class Rank:
         return work.communicator if isinstance(work, Collective) else self.program.tasks[number].stream
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=128)
 def captured(function: str, world_size: int = 8, *, file: Path = STEPS, ranks: tuple[int, ...] | None = None):
     """The captured job of a function."""
+    return _clean_process().submit(_capture, function, world_size, file, ranks).result(timeout=300)
+
+
+@cache
+def _clean_process() -> ProcessPoolExecutor:
+    """A process in which PyTorch computes nothing, so that ranks can be forked from it."""
+    return ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn"))
+
+
+def _capture(function: str, world_size: int, file: Path, ranks: tuple[int, ...] | None) -> RecordedJob:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of PyTorch
         from trainer.capture.capture import capture

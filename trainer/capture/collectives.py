@@ -21,6 +21,8 @@ from workloads.captured.records import Collective
 C10D, FUNCTIONAL = "c10d", "_c10d_functional"
 WAIT = "wait_tensor"
 """Operator of the functional form that lets a stream wait."""
+WRAP = "_wrap_tensor_autograd"
+"""Operator that makes a tensor which waits when it is read."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -113,7 +113,7 @@ class CapturedDataParallel(Module):
         self._refuse_unfinished()
         if self.training and torch.is_grad_enabled() and self._sync:
             self._send_buffers()
-        if self._made and not self._rebuilt:
+        if self._made and not self._rebuilt and not self._unused:  # reducer.hpp, should_rebuild_buckets
             self._filled, self._rebuilt = self._buckets(self._made), True
         return self.module(*args, **kwargs)
 

@@ -177,6 +177,17 @@ _OPEN: list[DeviceMap] = []
 """The map of the rank that is being captured."""
 
 
+def note_gpu() -> None:
+    """Note that the user's code has named a GPU."""
+    if _OPEN:
+        _OPEN[-1].placement.uses_gpu = True
+
+
+def names_gpu(*values: Any) -> bool:
+    """Whether one of some arguments names a GPU."""
+    return any(map(_is_number_or_gpu, values))
+
+
 def _non_blocking(args: Sequence[Any]) -> bool:
     """Whether a flag among positional arguments says so; the first one does."""
     return next((value for value in args[1:] if isinstance(value, bool)), False)

@@ -12,7 +12,7 @@ from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.nn import Module, Parameter
 from torch.utils import _foreach_utils
 
-from trainer.capture.devices import GPUS, current_device, gpu_devices, is_gpu
+from trainer.capture.devices import GPUS, current_device, gpu_devices, is_gpu, names_gpu, note_gpu
 from trainer.capture.patches import replaced
 from trainer.capture.streams import (
     CapturedEvent,
@@ -72,7 +72,8 @@ def gpu_names() -> Iterator[None]:
         "get_device_properties": lambda *_: _Properties,
         "is_bf16_supported": lambda *_, **__: True,
     }
-    for name in ("set_device", "empty_cache", "manual_seed", "manual_seed_all", "reset_peak_memory_stats", "init",
+    cuda["set_device"] = lambda *_: note_gpu()
+    for name in ("empty_cache", "manual_seed", "manual_seed_all", "reset_peak_memory_stats", "init",
                  "reset_max_memory_allocated", "ipc_collect"):  # fmt: skip
         cuda[name] = _nothing
     with ExitStack() as stack:
@@ -92,7 +93,7 @@ def _replacements(cuda: dict[str, Any]) -> Iterator[tuple[Any, dict[str, Any]]]:
     yield torch.cpu, _STREAM_NAMES
     yield torch.accelerator, {"current_stream": current_stream, "synchronize": synchronize}
     yield torch.autocast, {"__init__": _autocast(torch.autocast.__init__)}
-    yield Module, {"cuda": _same, "cpu": _same, "to": _without_device(Module.to), "compile": _same}
+    yield Module, {"cuda": _on_gpu, "cpu": _same, "to": _without_device(Module.to), "compile": _same}
     yield functional, no  # the functions below them are seen, whose forms on GPUs may differ
     yield torch.utils, {"swap_tensors": _swapped(torch.utils.swap_tensors)}
     yield torch, {"compile": _uncompiled}
@@ -127,6 +128,12 @@ def _same(module: Module, *_: Any, **__: Any) -> Module:
     return module
 
 
+def _on_gpu(module: Module, *_: Any) -> Module:
+    """A module, which is then on a GPU."""
+    note_gpu()
+    return module
+
+
 def _uncompiled(model: Any = None, **_: Any) -> Any:
     """Stands for ``torch.compile``: the function itself, of which all kernels are recorded."""
     return (lambda function: function) if model is None else model
@@ -137,6 +144,8 @@ def _without_device(move: Callable[..., Module]) -> Callable[..., Module]:
 
     @wraps(move)
     def moved(module: Module, *args: Any, **kwargs: Any) -> Module:
+        if names_gpu(*args, kwargs.get("device")):
+            note_gpu()
         types = [value for value in args if isinstance(value, torch.dtype)]
         others = {name: value for name, value in kwargs.items() if name not in ("device", "non_blocking")}
         return move(module, *types, **others) if types or others else module

@@ -10,12 +10,13 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch.distributed import device_mesh, distributed_c10d
+from torch.distributed import _functional_collectives, device_mesh, distributed_c10d
 from torch.distributed.device_mesh import DeviceMesh
 from torch.testing._internal.distributed.fake_pg import FakeStore
 from torch.utils._python_dispatch import _disable_current_modes
 
 from inputs.errors import InputError
+from trainer.capture.devices import names_gpu, note_gpu
 from trainer.capture.patches import replaced, replaced_everywhere
 from trainer.capture.recorder import StepRecorder
 
@@ -81,6 +82,8 @@ def meshes_with_values() -> Iterator[None]:
         stack.enter_context(replaced(DeviceMesh, **methods))
         stack.enter_context(replaced_everywhere("init_device_mesh", device_mesh.init_device_mesh, make))
         stack.enter_context(replaced(dist, get_backend=lambda *_, **__: dist.Backend.NCCL))
+        tracing = _functional_collectives._are_we_tracing  # noqa: SLF001 - it takes a capture for a compilation
+        stack.enter_context(replaced_everywhere("_are_we_tracing", tracing, lambda: False))
         for name, expected in REFUSED_CALLS.items():
             stack.enter_context(replaced_everywhere(name, getattr(dist, name), _refused(name, expected)))
         yield
@@ -139,6 +142,8 @@ def _on_host(method: Callable[..., Any], place: int) -> Callable[..., Any]:
 
     @wraps(method)
     def run(*args: Any, **kwargs: Any) -> Any:
+        if names_gpu(*args[place : place + 1], kwargs.get("device_type")):
+            note_gpu()
         if "device_type" in kwargs:
             kwargs["device_type"] = "cpu"
         else:

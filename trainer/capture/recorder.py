@@ -10,10 +10,11 @@ import torch
 from torch import Tensor
 from torch._ops import OpOverload
 from torch._subclasses.fake_tensor import FakeTensor
+from torch.distributed._functional_collectives import AsyncCollectiveTensor
 from torch.nn import Parameter
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from trainer.capture.collectives import WAIT, collective_of, group_of, is_collective
+from trainer.capture.collectives import WAIT, WRAP, collective_of, group_of, is_collective
 from trainer.capture.groups import GroupBook
 from trainer.capture.memory import MemoryBook
 from trainer.capture.modules import ModulePaths
@@ -102,6 +103,8 @@ class StepRecorder(TorchDispatchMode):
         kwargs = dict(kwargs or {})
         if not all(issubclass(kind, _PLAIN) and kind in _PLAIN for kind in types):
             return NotImplemented
+        if func._opname == WRAP:  # noqa: SLF001 - the name without namespace
+            return AsyncCollectiveTensor(args[0])
         result = without_memory(func, tuple(args), kwargs)
         if result is Unhandled:
             made = RESULTS.get(func._opname)  # noqa: SLF001 - the name without namespace
@@ -123,8 +126,8 @@ class StepRecorder(TorchDispatchMode):
 
     def _is_hosts(self, call: CalledOperator) -> bool:
         """Whether the host runs an operator, on batches that it makes."""
-        given = [*call.read, *call.written]
-        made = self.placement.makes_host and not call.read
+        given = list(tensors_in((*call.args, dict(call.kwargs))))
+        made = self.placement.makes_host and not given
         return self.section != BUILD and not is_collective(call.func) and (made or self.placement.on_host(given))
 
     def host_waits(self, waits: Waits) -> None:

@@ -37,18 +37,16 @@ def without_memory(func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, An
     name = func._opname  # noqa: SLF001 - the name without namespace and overload
     if name == "_embedding_bag_backward":
         return _rows_of_bags(CalledOperator(func, args, kwargs, None))
-    sparse = [tensor for tensor in tensors_in((*args, kwargs)) if is_sparse(tensor)]
-    if not sparse:
+    if not any(map(is_sparse, tensors_in((*args, kwargs)))):
         return Unhandled
-    first = args[0]
+    first, second = args[0], args[1] if len(args) > 1 else None
     if name == "sparse_mask":
         return _like(args[1])
     if not is_sparse(first):
         return first if name in ("add_", "copy_") else Unhandled
-    if name == "add" and is_sparse(args[1]):
-        return _joined(first, args[1])
     if name in _NEW_ROWS:
-        return _like(first)
+        both = name == "add" and isinstance(second, Tensor) and is_sparse(second)
+        return _joined(first, args[1]) if both else _like(first)
     return first if name in _SAME_ROWS else Unhandled
 
 

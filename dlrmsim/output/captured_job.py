@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -16,6 +17,22 @@ __all__ = ["JOB_FILE", "SCENARIO_FILE", "write_captured_job"]
 
 SCENARIO_FILE = "scenario.yaml"
 """Name of the scenario in a job's folder."""
+
+
+def scenario_of(name: str, world_size: int, cluster: str, model: Any, keys: Mapping[str, str]) -> dict[str, Any]:
+    """A scenario of a captured job.
+
+    Args:
+        model: value of ``workload.model``.
+        keys: further keys of its section ``workload``.
+    """
+    return {
+        "schema": 1,
+        "name": name,
+        "cluster": cluster,
+        "world_size": world_size,
+        "workload": {"kind": "captured", "model": model, **keys},
+    }
 
 
 def write_captured_job(folder: Path, job: RecordedJob, cluster: str, keys: Mapping[str, str]) -> None:
@@ -37,11 +54,5 @@ def write_captured_job(folder: Path, job: RecordedJob, cluster: str, keys: Mappi
 def _scenario(job: RecordedJob, cluster: str, keys: Mapping[str, str]) -> str:
     """A scenario as YAML."""
     head = f"# A step of {job.source}, captured with PyTorch {job.torch}. Try: dlrmsim run THIS_FOLDER\n"
-    scenario = {
-        "schema": 1,
-        "name": job.name,
-        "cluster": cluster,
-        "world_size": job.world_size,
-        "workload": {"kind": "captured", "model": f"./{JOB_FILE}", **keys},
-    }
+    scenario = scenario_of(job.name, job.world_size, cluster, f"./{JOB_FILE}", keys)
     return head + yaml.safe_dump(scenario, sort_keys=False, allow_unicode=True, width=120)

@@ -11,8 +11,9 @@ from typing import Any, Literal
 from dlrmsim.hosts.machine import require_torch
 from dlrmsim.output.captured_job import write_captured_job
 from dlrmsim.output.folders import RUNS_FOLDER, replaceable
+from dlrmsim.verbs.capture_options import checked_cluster
 from dlrmsim.verbs.what import Name
-from inputs.errors import InputError
+from inputs.errors import InputError, nearest_name
 from inputs.quantities import MAX_RANKS
 from scenarios.progress import Progress, Silent
 from trainer.capture.examples import EXAMPLES
@@ -91,12 +92,14 @@ def capture(
         samples_per_rank=samples,
         name=name,
     )
+    asked = {"indices": indices, "fuse": fuse}
+    keys = {key: value for key, value in asked.items() if value is not None}
+    cluster = checked_cluster(cluster, world_size, keys)
     folder = replaceable(RUNS_FOLDER / f"{name}-captured" if out is None else out, report=False)
     progress = progress or Silent()
     progress.stage("loading PyTorch and the file")
     job = run_capture(request, lambda done, of: progress.stage(f"capturing rank {done} of {of}"))
-    keys = {"indices": indices, "fuse": fuse}
-    write_captured_job(folder, job, cluster, {key: value for key, value in keys.items() if value is not None})
+    write_captured_job(folder, job, cluster, keys)
     return CaptureResult(folder, job)
 
 
@@ -109,9 +112,16 @@ def _function_of(what: Name) -> tuple[Path, str]:
     text = str(what)
     head, colon, tail = text.rpartition(":")
     named = bool(colon) and tail.isidentifier()
-    file = EXAMPLES.find(head if named else text)
+    given = head if named else text
+    file = Path(given).expanduser() if EXAMPLES.is_path(given) else EXAMPLES.find(given)
     if not file.is_file():
-        raise InputError("no file", file=file, expected="FILE.py or FILE.py:FUNCTION")
+        names = [*EXAMPLES.names(), *(str(found) for found in file.parent.glob("*.py"))]
+        raise InputError(
+            "no such file",
+            file=file,
+            expected="FILE.py or FILE.py:FUNCTION, or an example of `dlrmsim list examples`",
+            nearest=nearest_name(str(file), names),
+        )
     return file, tail if named else DEFAULT_FUNCTION
 
 

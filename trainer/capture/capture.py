@@ -9,6 +9,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from inputs.errors import InputError
+from trainer.capture.agreement import check_agreement
 from trainer.capture.processes import in_processes
 from trainer.capture.programs import job_of, signature
 from trainer.capture.request import CaptureRequest
@@ -27,7 +28,8 @@ def capture(request: CaptureRequest, captured: Callable[[int, int], None]) -> Re
         captured: called after each rank with the number of ranks so far and the expected number.
 
     Raises:
-        InputError: the file, the function or the step is wrong, or ranks differ and are too many.
+        InputError: the file, the function or the step is wrong, ranks differ and are too many, or they call different
+            collectives.
     """
     mode = FakeTensorMode()
     with stand_ins():
@@ -41,7 +43,7 @@ def capture(request: CaptureRequest, captured: Callable[[int, int], None]) -> Re
     samples = request.samples_per_rank
     if samples is None:
         samples = _samples(recordings, request)
-    return job_of(
+    job = job_of(
         recordings,
         name=request.name,
         source=f"{request.file.name}:{request.function}",
@@ -49,6 +51,8 @@ def capture(request: CaptureRequest, captured: Callable[[int, int], None]) -> Re
         world_size=request.world_size,
         samples=samples,
     )
+    check_agreement(job, request.file)
+    return job
 
 
 def _recordings(

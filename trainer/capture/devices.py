@@ -30,8 +30,8 @@ HOST = torch.device("cpu")
 GPUS = 8
 """Number of GPUs that ``torch.cuda.device_count()`` reports in a capture."""
 _GPU_TYPES = ("cuda", "xpu", "hip")
-_OWN = ("torch", "trainer")
-"""Packages whose code sees the CPU."""
+_OWN = ("torch.", "trainer.capture.")
+"""First letters of modules whose code sees the CPU."""
 
 _FACTORIES = frozenset(
     {"arange", "as_tensor", "empty", "from_numpy", "full", "ones", "rand", "randint", "randn", "randperm", "tensor",
@@ -119,7 +119,7 @@ class DeviceMap(TorchFunctionMode):
             kwargs["pin_memory"] = False
         made = name in _FACTORIES
         self.placement.uses_gpu |= gpu
-        if made and is_cpu(kwargs.get("device")) and self.placement.uses_gpu and _called_by(_OWN):
+        if made and is_cpu(kwargs.get("device")) and self.placement.uses_gpu and _called_by_own():
             gpu = True  # where a tensor is that PyTorch looks at
         self.placement.makes_host = made and not gpu and self.placement.uses_gpu
         try:
@@ -141,7 +141,7 @@ class DeviceMap(TorchFunctionMode):
         alike = model is not None and self.placement.on_gpu(model)
         if alike or name == "cuda" or any(map(_is_number_or_gpu, others)):
             self._to_device(tensor, waits=waits)
-        elif (name == "cpu" or any(map(is_cpu, others))) and not _called_by(_OWN):
+        elif (name == "cpu" or any(map(is_cpu, others))) and not _called_by_own():
             self._to_host(tensor, waits=waits)
         if name != "to":
             return tensor
@@ -190,22 +190,17 @@ _GPU_BLOCKS: list[DeviceContext] = []
 """Open blocks ``with torch.device("cuda")``, or the default device."""
 
 
-def _called_by(packages: Sequence[str]) -> bool:
-    """Whether code of some packages, other than this file, makes the innermost call."""
+def _called_by_own() -> bool:
+    """Whether code of PyTorch or of the capture, other than this file, makes the innermost call."""
     frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 - no other access to the caller
     while frame is not None and frame.f_globals.get("__name__") == __name__:
         frame = frame.f_back
-    return frame is not None and _package(frame) in packages
+    return frame is not None and not _sees_gpu(frame)
 
 
 def _sees_gpu(frame: FrameType) -> bool:
     """Whether code takes tensors for what they would be: the user's code."""
-    return _package(frame) not in _OWN
-
-
-def _package(frame: FrameType) -> str:
-    name: str = frame.f_globals.get("__name__", "")
-    return name.partition(".")[0]
+    return not f"{frame.f_globals.get('__name__', '')}.".startswith(_OWN)
 
 
 def _with_devices(function: Callable[..., Any]) -> Callable[..., Any]:

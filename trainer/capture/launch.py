@@ -50,11 +50,16 @@ def _run(folder: Path, captured: Callable[[int, int], None]) -> int:
     with (
         (folder / "log").open("wb") as log,
         subprocess.Popen(  # noqa: S603 - our own module
-            command, stdout=subprocess.PIPE, stderr=log, text=True, env={**os.environ, "PYTHONPATH": paths}
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+            env={**os.environ, "PYTHONPATH": paths},
         ) as process,
     ):
         try:
-            for line in process.stdout or ():
+            for line in process.stdout or ():  # standard input stays open: the process ends when it closes
                 done, _, of = line.partition(" ")
                 captured(int(done), int(of))
             return process.wait()

@@ -15,6 +15,7 @@ from torch.distributed.device_mesh import DeviceMesh
 from torch.testing._internal.distributed.fake_pg import FakeStore
 from torch.utils._python_dispatch import _disable_current_modes
 
+from inputs.errors import InputError
 from trainer.capture.patches import replaced, replaced_everywhere
 from trainer.capture.recorder import StepRecorder
 
@@ -26,11 +27,31 @@ _CALLS = (
 )  # fmt: skip
 """Methods of a process group that start a collective, by their names in all releases."""
 
+_BEGIN = dist.init_process_group
+"""PyTorch's own function, which the user's code may not call."""
+
+_FIXED = "tensors of fixed shapes; objects, where ranks need them, as arguments of the function's own code"
+
+REFUSED_CALLS = {
+    "init_process_group": "no call of it, or one behind `if not dist.is_initialized()`: the group of all ranks exists",
+    **dict.fromkeys(("all_gather_object", "broadcast_object_list", "gather_object", "scatter_object_list"), _FIXED),
+}
+"""Functions of ``torch.distributed`` that a captured step may not call, with what to do."""
+
+
+def _refused(name: str, expected: str) -> Callable[..., None]:
+    """A function that refuses to run."""
+
+    def refuse(*_: Any, **__: Any) -> None:
+        raise InputError("a capture does not run this function", given=f"torch.distributed.{name}", expected=expected)
+
+    return refuse
+
 
 @contextmanager
 def captured_group(recorder: StepRecorder, rank: int, world_size: int) -> Iterator[None]:
     """The default process group of a rank, inside the block."""
-    dist.init_process_group("fake", rank=rank, world_size=world_size, store=FakeStore())
+    _BEGIN("fake", rank=rank, world_size=world_size, store=FakeStore())
     works = _Works(recorder)
     try:
         with ExitStack() as stack:
@@ -60,6 +81,8 @@ def meshes_with_values() -> Iterator[None]:
         stack.enter_context(replaced(DeviceMesh, **methods))
         stack.enter_context(replaced_everywhere("init_device_mesh", device_mesh.init_device_mesh, make))
         stack.enter_context(replaced(dist, get_backend=lambda *_, **__: dist.Backend.NCCL))
+        for name, expected in REFUSED_CALLS.items():
+            stack.enter_context(replaced_everywhere(name, getattr(dist, name), _refused(name, expected)))
         yield
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 from collections.abc import Callable, Iterator, Sequence
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
+from threading import Thread
 from typing import Any, TypeVar
 
 from inputs.errors import InputError
@@ -13,6 +15,9 @@ from trainer.capture.request import Refusal
 from trainer.process.pin import usable_cores
 
 R = TypeVar("R")
+
+ORPHANED = 70
+"""Exit code of a process whose parent is gone."""
 
 _Started = tuple[BaseProcess, Connection]
 
@@ -53,12 +58,21 @@ def _start(record: Callable[[int], R], rank: int) -> _Started:
 
 
 def _run(record: Callable[[int], R], rank: int, results: Connection) -> None:
+    Thread(target=_end_with_parent, daemon=True).start()
     try:
         found: R | Refusal = record(rank)
     except InputError as error:
         found = Refusal.of(error)
     results.send(found)
     results.close()
+
+
+def _end_with_parent() -> None:
+    """End this process as soon as the one that started it is gone."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(ORPHANED)
 
 
 def _result(process: BaseProcess, results: Connection, rank: int) -> Any:

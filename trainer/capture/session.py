@@ -30,7 +30,7 @@ from trainer.capture.patches import replaced, replaced_everywhere
 from trainer.capture.process_groups import captured_group, meshes_with_values
 from trainer.capture.recorder import FORWARD, RawTask, StepRecorder
 from trainer.capture.streams import BOOK
-from trainer.capture.user_code import READERS, REFUSED, located, refuse_values, refused_wrapper
+from trainer.capture.user_code import READERS, REFUSED, check_arguments, located, refuse_values, refused_wrapper
 from workloads.captured.records import MemoryPeak
 
 
@@ -94,6 +94,7 @@ def capture_rank(
             DeviceMap(recorder),
         ):
             stack.enter_context(block)
+        check_arguments(function, (rank, world_size), "the function", file)
         with located(file):
             step = function(rank, world_size)
         if not callable(step):
@@ -103,6 +104,7 @@ def capture_rank(
                 given=type(step).__name__,
                 expected="a function without arguments that runs one training step",
             )
+        check_arguments(step, (), "the step", file)
         with located(file):
             recorder.section = FORWARD
             step()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import inspect
 import sys
 import traceback
 from collections.abc import Callable, Iterator
@@ -65,6 +66,33 @@ def _functions(module: ModuleType) -> list[str]:
     ]
 
 
+def check_arguments(function: Callable[..., Any], given: tuple[int, ...], what: str, file: Path) -> None:
+    """Refuse a function that takes other arguments.
+
+    Args:
+        given: arguments with which it is called.
+        what: words for it.
+
+    Raises:
+        InputError: it does.
+    """
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # written in C
+        return
+    try:
+        signature.bind(*given)
+    except TypeError:
+        code = getattr(inspect.unwrap(function), "__code__", None)
+        raise InputError(
+            f"{what} has other parameters than it is called with",
+            file=file,
+            line=None if code is None or Path(code.co_filename) != file else code.co_firstlineno,
+            given=f"{getattr(function, '__name__', what)}{signature}",
+            expected="rank and world_size" if given else "none",
+        ) from None
+
+
 @contextmanager
 def located(file: Path) -> Iterator[None]:
     """Report errors of the user's code with file and line.
@@ -104,15 +132,21 @@ def _failed(error: BaseException, file: Path) -> InputError:
     """The message of an error of the user's code, or of PyTorch in it."""
     line = _line(error.__traceback__, file)
     words = " ".join(str(error).split())
-    if "default process group twice" in words:
+    if "no fake impl registered" in words or "data is not allocated" in words:
         return InputError(
-            "the process group exists already when the function is called",
+            "an operator without an implementation for tensors without memory",
             file=file,
             line=line,
-            given="init_process_group",
-            expected="no call of it, or one behind `if not dist.is_initialized()`",
+            given=words.partition(". ")[0],
+            expected="torch.library.register_fake for it, or another operator",
         )
-    if ".numpy() is not supported" in words or "tensor subclasses" in words:
+    if isinstance(error, SystemExit):
+        expected = "a function that returns, and a step that returns"
+        return InputError("the code ends Python", file=file, line=line, given=f"sys.exit({words})", expected=expected)
+    if isinstance(error, ModuleNotFoundError):
+        expected = "a package that is installed beside PyTorch and dlrmsim, or a module in the folder of the file"
+        return InputError(f"no such package: {words}", file=file, line=line, expected=expected)
+    if ".numpy() is not supported" in words or "FakeTensor.__format__" in words or "tensor subclasses" in words:
         return InputError(
             "the step reads values of a tensor, and a capture has none",
             file=file,
@@ -127,7 +161,10 @@ def _operator(error: BaseException) -> str:
     """Operator that an error of PyTorch names."""
     func = getattr(error, "func", None)
     name = str(func) if func is not None else str(error)
-    known = {"aten._local_scalar_dense.default": ".item(), bool() or float() of a tensor (aten._local_scalar_dense)"}
+    known = {
+        "aten._local_scalar_dense.default": ".item(), bool() or float() of a tensor (aten._local_scalar_dense)",
+        "aten.nonzero.default": "nonzero(), or a boolean mask as an index (aten.nonzero)",
+    }
     return known.get(name, name)
 
 

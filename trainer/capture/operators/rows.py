@@ -45,6 +45,8 @@ def without_memory(func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, An
         return _like(args[1])
     if not is_sparse(first):
         return first if name in ("add_", "copy_") else Unhandled
+    if name == "add" and is_sparse(args[1]):
+        return _joined(first, args[1])
     if name in _NEW_ROWS:
         return _like(first)
     return first if name in _SAME_ROWS else Unhandled
@@ -75,6 +77,13 @@ def _rows_of_bags(call: CalledOperator) -> Any:
     values = gradient.new_empty(indices.numel(), gradient.shape[1])
     size = (call.given["num_weights"], gradient.shape[1])
     return torch.sparse_coo_tensor(indices.reshape(1, -1), values, size, check_invariants=False)
+
+
+def _joined(first: Tensor, second: Tensor) -> Tensor:
+    """Sum of two gradients, which has the rows of both (pytorch SparseCUDATensorMath.cu, add_out_sparse_cuda)."""
+    indices = torch.cat([first._indices(), second._indices()], dim=1)  # noqa: SLF001
+    values = torch.cat([first._values(), second._values()])  # noqa: SLF001
+    return torch.sparse_coo_tensor(indices, values, first.shape, check_invariants=False)
 
 
 def _like(sparse: Tensor) -> Tensor:

@@ -122,7 +122,7 @@ def test_keys_that_do_not_go_with_a_recording_are_refused(job, capsys, setting, 
 
 
 def test_a_recording_runs_on_cpus(job, capsys):
-    assert main(["run", job, "--check", "--set", "cluster=zen5_2_cores", "--json"]) == 0
+    assert main(["run", job, "--check", "--set", "cluster=xeon_8280_opa", "--json"]) == 0
     assert "kernels" not in capsys.readouterr().err
 
 

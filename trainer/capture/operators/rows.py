@@ -40,6 +40,11 @@ def without_memory(func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, An
     sparse = [tensor for tensor in tensors_in((*args, kwargs)) if is_sparse(tensor)]
     if not sparse:
         return Unhandled
+    return _of_rows(name, args)
+
+
+def _of_rows(name: str, args: tuple[Any, ...]) -> Any:
+    """Result of an operator with a sparse argument, or `Unhandled`."""
     first = args[0]
     if name == "sparse_mask":
         return _like(args[1])

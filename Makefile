@@ -5,7 +5,7 @@ STAMPS := .venv/stamps
 # The PyTorch that the tests use; `make test TORCH=2.4.0` takes another one that the extra `trainer` allows.
 TORCH ?= 2.13.0
 
-.PHONY: demo test test-fast check docs bench clean
+.PHONY: demo test test-fast test-torchrec check docs bench clean
 
 demo: $(STAMPS)/run  ## ZionEX, model A, 128 GPUs: headline numbers and a report
 	$(BIN)/dlrmsim run zionex_a_128
@@ -15,6 +15,9 @@ test: $(STAMPS)/dev $(STAMPS)/browser  ## all tests, about 20 minutes on 2 cores
 
 test-fast: $(STAMPS)/dev  ## unit, theory and property tests without the slow ones, 3 to 4 minutes on 2 cores
 	$(BIN)/python -m pytest -n 2 tests/unit tests/theory tests/property -m "not slow"
+
+test-torchrec: $(STAMPS)/torchrec  ## the bridge to TorchRec, with the real library, about a minute; skipped where it cannot be installed
+	$(BIN)/python -m pytest -rs tests/torchrec || [ $$? = 5 ]
 
 check: $(STAMPS)/dev  ## lint, format, types, layers
 	$(BIN)/ruff check .
@@ -48,6 +51,14 @@ $(STAMPS)/run: $(STAMPS)/venv pyproject.toml
 $(STAMPS)/dev: $(STAMPS)/run
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,trainer,hta]' 'torch==$(TORCH)'
 	touch $@
+
+# TorchRec asks for the CUDA build of FBGEMM: it is installed without the packages that it asks for, and those that its
+# modules import are named here. Without a network for them the tests are skipped.
+$(STAMPS)/torchrec: $(STAMPS)/dev
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'tensordict>=0.15' 'pyre-extensions>=0.0.32' \
+	  && $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps torchrec==1.8.0 fbgemm-gpu-cpu==1.8.0 \
+	  && touch $@ \
+	  || echo "torchrec could not be installed: its tests will be skipped"
 
 $(STAMPS)/docs: $(STAMPS)/run
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from dlrmsim.output.results import RESOLVED_FILE
 from dlrmsim.verbs.from_torchrec import FromTorchrecResult
@@ -23,7 +23,7 @@ from trainer.torchrec.interfaces import TorchModule, TorchrecShardingPlan
 from trainer.torchrec.listed_shards import paths_of_tables, with_shards
 from workloads.dlrm.sharding.plan_file import PlanFile, read_plan
 
-Planned: TypeAlias = Name | Mapping[str, Any] | PlanResult | RunResult | FromTorchrecResult | ResolvedScenario
+Planned: TypeAlias = Name | Mapping[str, object] | PlanResult | RunResult | FromTorchrecResult | ResolvedScenario
 """A plan: its file or content, the folder of a plan or a run, a result, or a scenario, which is planned."""
 
 

@@ -27,8 +27,8 @@ class Catalog:
         folder: the folder within the package, ``/`` between parts.
         others: folders whose files `find` knows, too, though they are of another kind and not listed here.
         inside: name of the file that stands for a folder of the user's own; empty: a folder stands for none.
-        suffixes: of the files.
-        format: of the files, in messages.
+        suffixes: endings of the files' names.
+        format: name of the files' format in messages.
     """
 
     kind: str

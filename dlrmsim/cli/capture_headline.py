@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from dlrmsim.cli.printing import text_console
+from inputs.errors import listed
 from inputs.quantities import format_quantity
 from reports.numbers import counted
 from reports.text_table import TextTable
@@ -29,10 +30,19 @@ def print_captured(found: Mapping[str, Any], folder: Path) -> None:
     console.print(Text.assemble(("  next   ", "dim"), f"dlrmsim run {folder}"), soft_wrap=True)
 
 
+def _alike(program: Mapping[str, Any], world_size: int) -> str:
+    """Ranks that were captured and found alike."""
+    captured = program["captured"]
+    if len(captured) == world_size:
+        return "all ranks do the same"
+    ranks = listed([f"{rank:,}" for rank in captured])
+    return f"the same on rank{'s' * (len(captured) > 1)} {ranks}, which stand for all"
+
+
 def _rows(found: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
     programs = found["programs"]
     most = max(programs, key=lambda program: program["tasks"])
-    kinds = "all ranks do the same" if len(programs) == 1 else f"{len(programs)} kinds of ranks"
+    kinds = f"{len(programs)} kinds of ranks" if len(programs) > 1 else _alike(programs[0], found["world_size"])
     yield "tasks", f"{most['tasks']:,}", kinds
     yield "operations", f"{found['flops'] / 1e9:,.1f} GFLOP", "products, attention and convolutions of a rank"
     for op, calls in found["collectives"].items():

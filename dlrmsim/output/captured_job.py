@@ -55,4 +55,6 @@ def _scenario(job: RecordedJob, cluster: str, keys: Mapping[str, str]) -> str:
     """A scenario as YAML."""
     head = f"# A step of {job.source}, captured with PyTorch {job.torch}. Try: dlrmsim run THIS_FOLDER\n"
     scenario = scenario_of(job.name, job.world_size, cluster, f"./{JOB_FILE}", keys)
+    if job.tf32:
+        scenario["precision"] = {"dense": "tf32"}
     return head + yaml.safe_dump(scenario, sort_keys=False, allow_unicode=True, width=120)

@@ -10,8 +10,8 @@ from typing import Any, Literal
 
 from dlrmsim.hosts.machine import require_torch
 from dlrmsim.output.captured_job import write_captured_job
+from dlrmsim.output.captured_keys import checked_cluster
 from dlrmsim.output.folders import RUNS_FOLDER, replaceable
-from dlrmsim.verbs.capture_options import checked_cluster
 from dlrmsim.verbs.what import Name
 from inputs.errors import InputError, nearest_name
 from inputs.quantities import MAX_RANKS

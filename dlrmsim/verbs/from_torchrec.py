@@ -50,7 +50,7 @@ def from_torchrec(
     batch_size_per_rank: int,
     constraints: Constraints | None = None,
     pooling_factors: PoolingFactors | None = None,
-    dense: Mapping[str, Any] | None = None,
+    dense: Mapping[str, object] | None = None,
     optimizer: Mapping[str, str] | None = None,
     settings: Sequence[str] = (),
     name: str = "torchrec",
@@ -71,7 +71,7 @@ def from_torchrec(
         dense: ``mlp``, ``interaction``... with the keys of a model file; None: read from TorchRec's DLRM.
         optimizer: ``dense`` and ``tables`` of ``workload.optimizer``; None: that in the backward pass of the tables.
         settings: ``KEY=VALUE`` each, such as ``workload.pipeline=sparse_dist``.
-        name: name of scenario and model.
+        name: name in the scenario and the model file.
         out: folder for ``scenario.yaml``, ``model.yaml``, ``tables.csv`` and ``plan.json``; None: nothing is written.
 
     Raises:

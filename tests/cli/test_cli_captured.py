@@ -112,7 +112,6 @@ def test_other_numbers_of_ranks_name_the_command_that_captures_them(job, capsys)
         ("workload.fuse=all", "one of none, elementwise"),
         ("precision.dense=bf16", "one of fp32, tf32"),
         ("precision.all_reduce=fp16", "precision.all_reduce"),
-        ("cluster=xeon_8280_opa", "captured jobs run on GPUs"),
         ("workload.model=elsewhere", "no such job"),
         ("workload.model={name: x, title: y, job: abc}", "workload.model.job"),
         ("workload.sharding={planner: greedy}", "sharding is a key of dlrm workloads"),
@@ -120,6 +119,11 @@ def test_other_numbers_of_ranks_name_the_command_that_captures_them(job, capsys)
 )
 def test_keys_that_do_not_go_with_a_recording_are_refused(job, capsys, setting, words):
     assert words in refused(capsys, "run", job, "--check", "--set", setting)
+
+
+def test_a_recording_runs_on_cpus(job, capsys):
+    assert main(["run", job, "--check", "--set", "cluster=xeon_8280_opa", "--json"]) == 0
+    assert "kernels" not in capsys.readouterr().err
 
 
 def test_the_batch_of_the_capture_may_be_stated(job, capsys):

@@ -14,7 +14,7 @@ from simulator.collective_calls import CollectiveCall
 from simulator.engine import RunOptions, run
 from simulator.lowered import PS_PER_S
 from simulator.lowering import Machine, lower
-from simulator.operators import Elementwise, EmbeddingLookup, EmbeddingUpdate, Gemm
+from simulator.operators import Elementwise, EmbeddingLookup, EmbeddingUpdate, Gemm, Interaction
 from simulator.program import Program, TaskGraph
 from tests.captured_jobs import POOLING, ROWS, SAMPLES, WIDTH, JobRecords, small_job, world
 from workloads.captured.iteration import iteration_graph
@@ -125,8 +125,18 @@ def test_a_large_product_takes_its_operations_over_the_reached_peak() -> None:
 def test_products_compute_in_their_type_and_fp32_in_that_of_the_scenario(
     dtype: DType, tf32: bool, precision: str
 ) -> None:
-    operator = kernel(Product(8, 16, 32, dtype, count=3, transposed=True), tf32=tf32)
-    assert operator == Gemm(8, 16, 32, precision, 3, transposed=True)  # type: ignore[arg-type]
+    operator = kernel(Product(128, 64, 32, dtype, count=3, transposed=True), tf32=tf32)
+    assert operator == Gemm(128, 64, 32, precision, 3, transposed=True)  # type: ignore[arg-type]
+
+
+def test_batches_of_small_products_are_bound_by_memory_as_a_dot_interaction_is() -> None:
+    """A batch of 27 x 128 matrices times themselves: read once, products written, 2 m n k operations each."""
+    found = kernel(Product(27, 27, 128, "fp32", count=10, own_factor=True))
+    assert found == Interaction(10 * 2.0 * 27 * 27 * 128, 10 * 4.0 * 27 * 128, 10 * 4.0 * 27 * 27, "fp32")
+    both = kernel(Product(27, 27, 128, "fp32", count=10))
+    assert isinstance(both, Interaction)
+    assert both.read_bytes == 2 * found.read_bytes
+    assert isinstance(kernel(Product(27, 27, 128, "fp32")), Gemm)
 
 
 def test_each_kind_of_work_keeps_its_amounts() -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import sys
 import warnings
-from contextlib import redirect_stdout
 from pathlib import Path
 from threading import Thread
 
@@ -25,6 +24,7 @@ def main(request_file: str, out: str) -> None:
     Thread(target=_end_with_parent, args=(os.dup(sys.stdin.fileno()),), daemon=True).start()
     request = msgspec.json.decode(Path(request_file).read_bytes(), type=CaptureRequest)
     progress = os.fdopen(os.dup(sys.stdout.fileno()), "w")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # the user's code may print, and so may its children
 
     def captured(done: int, of: int) -> None:
         print(done, of, file=progress, flush=True)
@@ -33,8 +33,7 @@ def main(request_file: str, out: str) -> None:
     try:
         from trainer.capture.capture import capture
 
-        with redirect_stdout(sys.stderr):  # the user's code may print
-            job = capture(request, captured)
+        job = capture(request, captured)
     except InputError as error:
         (Path(out) / REFUSAL).write_bytes(msgspec.json.encode(Refusal.of(error)))
         return

@@ -14,9 +14,11 @@ from trainer.capture.processes import in_processes
 from trainer.capture.programs import job_of, signature
 from trainer.capture.request import CaptureRequest
 from trainer.capture.session import RankRecording, capture_rank, stand_ins
-from trainer.capture.user_code import load_function
+from trainer.capture.user_code import load_function, replaced_environment
 from workloads.captured.records import RecordedJob
 
+FEW_RANKS = 8
+"""Ranks that are all captured."""
 MOST_RANKS = 64
 """Most ranks that are captured one by one when ranks differ and nobody says which ones do."""
 
@@ -33,7 +35,7 @@ def capture(request: CaptureRequest, captured: Callable[[int, int], None]) -> Re
     """
     mode = FakeTensorMode()
     with stand_ins():
-        with mode:
+        with mode, replaced_environment(0, request.world_size):
             function = load_function(request.file, request.function)
 
         def record(rank: int) -> RankRecording:
@@ -50,6 +52,7 @@ def capture(request: CaptureRequest, captured: Callable[[int, int], None]) -> Re
         torch=str(torch.__version__),
         world_size=request.world_size,
         samples=samples,
+        tf32=recordings[0].tf32,
     )
     check_agreement(job, request.file)
     return job
@@ -58,14 +61,16 @@ def capture(request: CaptureRequest, captured: Callable[[int, int], None]) -> Re
 def _recordings(
     request: CaptureRequest, record: Callable[[int], RankRecording], captured: Callable[[int, int], None]
 ) -> list[RankRecording]:
-    """Recordings of the ranks asked for; by default of all ranks if the first, second and last ones differ."""
+    """Recordings of the ranks asked for; by default of all if they are few or some differ, otherwise of some."""
     if request.ranks is not None:
         return list(in_processes(record, request.ranks, captured))
     size = request.world_size
-    wanted = sorted({0, min(1, size - 1), size // 2, size - 1})
+    few = size <= FEW_RANKS
+    wanted = list(range(size)) if few else sorted({0, 1, 2, 3, size // 2, size - 1})
     probes = list(in_processes(record, wanted, captured))
-    if len({signature(recording) for recording in probes}) == 1:
-        return probes[:1]
+    groups = {tuple(recording.groups.communicators()) for recording in probes}
+    if few or (len(groups) == 1 and len({signature(recording) for recording in probes}) == 1):
+        return probes
     if size > MOST_RANKS:
         raise InputError(
             f"ranks issue different tasks, and {size} are too many to capture each",

@@ -150,7 +150,7 @@ _READERS: dict[str, Callable[[CalledOperator, int], CallShape]] = {
     "reduce_scatter_tensor_coalesced": _whole("reduce_scatter", "inputs"),  # of both
     "alltoall_base": _uneven,
     "alltoall": _listed,
-    "broadcast": _whole("broadcast", "tensors"),
+    "broadcast": _whole("broadcast", "tensors", "input"),
     "reduce": _whole("reduce", "tensors"),
     "gather": _times_members("gather", "input_tensors"),
     "scatter": _times_members("scatter", "output_tensors"),

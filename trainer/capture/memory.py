@@ -78,6 +78,12 @@ class MemoryBook:
         if life is not None:
             life.category = category
 
+    def mark_input(self, tensor: Tensor | None, category: Category) -> None:
+        """State the category of a storage that was there before the first step and has no other one."""
+        life = self._life(tensor)
+        if life is not None and life.category == "inputs":
+            life.category = category
+
     def mark_new(self, tensor: Tensor, category: Category) -> None:
         """State the category of a storage that the forward or backward pass has made."""
         life = self._life(tensor)

@@ -62,7 +62,7 @@ def rms_norm(tensor: Tensor, shape: Sequence[int], weight: Tensor, eps: float | 
     """``torch.nn.functional.rms_norm`` in one kernel.
 
     Args:
-        shape: of the weight, which the norm goes over.
+        shape: extents of the weight, over which the norm goes.
         eps: None: the smallest step of the type.
     """
     del shape

@@ -1,4 +1,4 @@
-"""Where tensors of a captured step would be: on the GPU, or on the host that makes batches."""
+"""Places of tensors of a captured step: the GPU, or the host that makes batches."""
 
 from __future__ import annotations
 

@@ -45,7 +45,14 @@ class _Tables:
 
 
 def job_of(
-    recordings: Sequence[RankRecording], *, name: str, source: str, torch: str, world_size: int, samples: int | None
+    recordings: Sequence[RankRecording],
+    *,
+    name: str,
+    source: str,
+    torch: str,
+    world_size: int,
+    samples: int | None,
+    tf32: bool,
 ) -> RecordedJob:
     """The job of captured ranks, which are ascending and begin with rank 0."""
     groups = _alike(recordings, world_size)
@@ -66,6 +73,7 @@ def job_of(
         sections=tables.sections.values,
         works=tables.works.values,
         programs=tuple(programs),
+        tf32=tf32,
     )
 
 
@@ -87,9 +95,15 @@ def _alike(recordings: Sequence[RankRecording], world_size: int) -> list[tuple[R
     ends = [*(recording.rank for recording in recordings[1:]), world_size]
     for recording, end in zip(recordings, ends, strict=True):
         key = signature(recording)
-        first.setdefault(key, recording)
+        if key not in first or _peak(recording) > _peak(first[key]):
+            first[key] = recording
         ranks.setdefault(key, []).extend(range(recording.rank, end))
     return [(first[key], tuple(ranks[key])) for key in first]
+
+
+def _peak(recording: RankRecording) -> float:
+    """Largest memory of the step, bytes."""
+    return sum(recording.memory.peak.values())
 
 
 def _communicators(recordings: Sequence[RankRecording]) -> dict[str, tuple[Members, ...]]:

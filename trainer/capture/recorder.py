@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -166,7 +166,8 @@ class StepRecorder(TorchDispatchMode):
         node = torch._C._current_autograd_node()  # noqa: SLF001 - no other access to it
         name = None if node is None else (node.name(), node._sequence_nr())  # noqa: SLF001
         before, self._node = self._node, name
-        return name is not None and (name == before or "AccumulateGrad" in name[0])
+        again = torch.is_grad_enabled()  # forward work that the backward pass repeats, operator by operator
+        return name is not None and not again and (name == before or "AccumulateGrad" in name[0])
 
     def _collective(self, call: CalledOperator) -> None:
         group = group_of(call)
@@ -188,6 +189,8 @@ class StepRecorder(TorchDispatchMode):
             writes=self.storages.touched(call.written),
         )
         self.last_call = self._add(task)
+        if work.op == "barrier":
+            self.host_waits(Waits({self.last_call}))
         for tensor in tensors_in(call.result):
             self._pending[self.storages.of(tensor)] = self.last_call
         for tensor in (*call.written, *call.read):
@@ -213,8 +216,15 @@ class StepRecorder(TorchDispatchMode):
 
     def _last_of_each(self, tasks: set[int]) -> set[int]:
         """The last task of each stream and communicator, which ends after those before it."""
-        last: dict[str | int, int] = {}
+        last: dict[Hashable, int] = {}
         for number in sorted(tasks):
-            task = self.tasks[number]
-            last[task.work.communicator if isinstance(task.work, Collective) else task.stream] = number
+            last[_queue(self.tasks[number])] = number
         return set(last.values())
+
+
+def _queue(task: RawTask) -> Hashable:
+    """Queue whose tasks run one after the other: a stream, a communicator, or messages of one peer and direction."""
+    work = task.work
+    if not isinstance(work, Collective):
+        return task.stream
+    return (work.communicator, work.peer, work.receives) if work.op == "send" else work.communicator

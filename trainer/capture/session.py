@@ -15,6 +15,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.nn import Module, Parameter
 from torch.nn.modules.module import (
     register_module_buffer_registration_hook,
+    register_module_forward_pre_hook,
     register_module_parameter_registration_hook,
 )
 
@@ -30,7 +31,16 @@ from trainer.capture.patches import replaced, replaced_everywhere
 from trainer.capture.process_groups import captured_group, meshes_with_values
 from trainer.capture.recorder import FORWARD, RawTask, StepRecorder
 from trainer.capture.streams import BOOK
-from trainer.capture.user_code import READERS, REFUSED, check_arguments, located, refuse_values, refused_wrapper
+from trainer.capture.tables import TableBatch
+from trainer.capture.user_code import (
+    READERS,
+    REFUSED,
+    check_arguments,
+    located,
+    refuse_values,
+    refused_wrapper,
+    replaced_environment,
+)
 from workloads.captured.records import MemoryPeak
 
 
@@ -43,6 +53,7 @@ class RankRecording:
         groups: process groups that it created.
         samples: samples of its step, if the step says so.
         kept: storages that live on after the step.
+        tf32: whether the program lets products of fp32 tensors compute in tf32.
     """
 
     rank: int
@@ -52,6 +63,7 @@ class RankRecording:
     memory: MemoryPeak
     samples: int | None
     kept: frozenset[int]
+    tf32: bool
 
 
 @contextmanager
@@ -94,6 +106,7 @@ def capture_rank(
             DeviceMap(recorder),
         ):
             stack.enter_context(block)
+        stack.enter_context(replaced_environment(rank, world_size))
         check_arguments(function, (rank, world_size), "the function", file)
         with located(file):
             step = function(rank, world_size)
@@ -114,10 +127,11 @@ def capture_rank(
         tasks = tuple(recorder.tasks)
         peak = memory.peak(len(tasks), lambda task: tasks[task].module if task < len(tasks) else "")
         kept = frozenset(recorder.storages.alive())
+        tf32 = torch.get_float32_matmul_precision() != "highest"
     if not tasks:
         raise InputError("the step starts nothing", file=file, expected="a step that computes on tensors")
     names = tuple(stream.name for stream in streams.streams)
-    return RankRecording(rank, tasks, names, recorder.groups, peak, samples, kept)
+    return RankRecording(rank, tasks, names, recorder.groups, peak, samples, kept, tf32)
 
 
 class _categories(ExitStack):  # noqa: N801 - a context manager
@@ -134,6 +148,14 @@ class _categories(ExitStack):  # noqa: N801 - a context manager
         def buffer(_: Module, __: str, value: Tensor | None) -> None:
             self._note(value, "buffers")
 
+        def called(module: Module, _: Any) -> None:
+            for value in module._parameters.values():  # noqa: SLF001 - other accesses walk through all modules
+                self._recorder.memory.mark_input(value, "parameters")
+            if isinstance(module, TableBatch):
+                for value in module.state:
+                    self._recorder.memory.mark(value, "optimizer_state")
+
+        self.callback(register_module_forward_pre_hook(called).remove)
         self.callback(register_module_parameter_registration_hook(parameter).remove)
         self.callback(register_module_buffer_registration_hook(buffer).remove)
         return self

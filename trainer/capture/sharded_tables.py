@@ -3,7 +3,8 @@
 DistributedModelParallel itself needs tensors with memory. A stand-in takes the place of each collection: on every rank
 it exchanges the indices of a batch, looks up the rank's shards in one kernel for each kind of sharding, and exchanges
 pooled vectors: column shards by all_to_all, row shards by reduce_scatter, shards of nodes by both (torchrec
-embedding_sharding.py). Gradients go the opposite way.
+embedding_sharding.py). Gradients go the opposite way. Tables that are copied to
+all ranks have dense gradients: wrap the module in DistributedDataParallel, which DistributedModelParallel does itself.
 """
 
 from __future__ import annotations
@@ -52,7 +53,6 @@ class OwnShard:
 
     Attributes:
         share: part of the table's rows, and of its lookups.
-        owners: ranks whose batches it serves, ascending; all of them.
     """
 
     table: BagTable

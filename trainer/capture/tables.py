@@ -13,10 +13,14 @@ import torch
 from torch import Tensor
 from torch.nn import Module, Parameter, ParameterList
 
+from inputs.errors import InputError
 from workloads.captured.records import Optimized
 
 EPSILON = 1e-8
 """Added to the root of Adagrad's sums (FBGEMM's default)."""
+
+OPTIMIZERS = ("sgd", "adagrad", "rowwise_adagrad")
+"""Optimizers that are fused into the update."""
 
 LOOKUP, UPDATE = "dlrmsim::table_lookup", "dlrmsim::table_update"
 
@@ -143,6 +147,9 @@ class TableBatch(Module):
             optimizer: sgd, adagrad or rowwise_adagrad.
         """
         super().__init__()
+        if optimizer not in OPTIMIZERS:
+            expected = f"one of {', '.join(OPTIMIZERS)}"
+            raise InputError("tables have no such optimizer", given=optimizer, expected=expected)
         dims = [dim] * len(rows) if isinstance(dim, int) else list(dim)
         made = [torch.empty(n, d, dtype=dtype, device=device) for n, d in zip(rows, dims, strict=True)]
         self.tables = ParameterList([Parameter(table, requires_grad=False) for table in made])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import inspect
+import os
 import sys
 import traceback
 from collections.abc import Callable, Iterator
@@ -29,6 +30,51 @@ MODULE = "captured_step"
 _WAY_OUT = "sizes and branches that do not depend on values: fixed shapes, torch.where, losses kept as tensors"
 
 
+LOCAL_RANKS = 8
+"""Ranks of a node in the variables that ``torchrun`` sets; a capture knows no cluster."""
+
+
+@contextmanager
+def replaced_environment(rank: int, world_size: int) -> Iterator[None]:
+    """Variables that ``torchrun`` sets for a rank, inside the block."""
+    values = {
+        "RANK": rank,
+        "WORLD_SIZE": world_size,
+        "LOCAL_RANK": rank % LOCAL_RANKS,
+        "LOCAL_WORLD_SIZE": min(world_size, LOCAL_RANKS),
+        "MASTER_ADDR": "localhost",
+        "MASTER_PORT": 29500,
+    }
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update({name: str(value) for name, value in values.items()})
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+ROOMS = ("dlrmsim", "hardware_specs", "inputs", "reports", "scenarios", "simulator", "traces", "trainer", "validation",
+         "workloads")  # fmt: skip
+"""Packages of this program, which are imported before the user's modules."""
+
+
+def _refuse_same_names(folder: Path) -> None:
+    """Refuse modules beside the user's file that Python would not find behind ours.
+
+    Raises:
+        InputError: there is one.
+    """
+    for name in ROOMS:
+        beside = next((path for path in (folder / f"{name}.py", folder / name / "__init__.py") if path.is_file()), None)
+        if beside is not None and not beside.resolve().is_relative_to(Path(__file__).parents[2]):
+            message = f"a module beside the captured file has the name of dlrmsim's package {name}"
+            raise InputError(message, file=beside, given=name, expected="another name")
+
+
 def load_function(file: Path, name: str) -> Callable[..., Any]:
     """A function of a file.
 
@@ -38,7 +84,9 @@ def load_function(file: Path, name: str) -> Callable[..., Any]:
     spec = importlib.util.spec_from_file_location(MODULE, file)
     if spec is None or spec.loader is None:
         raise InputError("no Python file", file=file, expected="a file that ends in .py")
+    _refuse_same_names(file.parent)
     module = importlib.util.module_from_spec(spec)
+    sys.argv = [str(file)]
     sys.modules[MODULE] = module
     sys.path.insert(0, str(file.parent))
     with located(file):

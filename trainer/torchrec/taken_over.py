@@ -59,12 +59,12 @@ def taken_over(
     batch_size_per_rank: int,
     constraints: Constraints,
     pooling_factors: PoolingFactors,
-    dense: Mapping[str, Any] | None,
+    dense: Mapping[str, object] | None,
 ) -> TakenOver:
     """Read a module and a plan.
 
     Args:
-        name: name of the model.
+        name: name in the model file.
         dense: ``mlp``, ``interaction``... as in a model file; None: read from the module.
 
     Raises:

@@ -275,6 +275,7 @@ class RecordedJob(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         operators: names of operators, such as ``aten.addmm``.
         modules: paths of modules, such as ``layers.3.self_attn``; the first one is empty.
         sections: ``forward``, ``backward``, ``optimizer``...
+        tf32: whether the program lets products of fp32 tensors compute in tf32.
     """
 
     name: str
@@ -288,5 +289,6 @@ class RecordedJob(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     sections: tuple[str, ...]
     works: tuple[RecordedWork, ...]
     programs: tuple[RankProgram, ...]
+    tf32: bool = False
     format: Literal["dlrmsim captured job"] = "dlrmsim captured job"
     version: Literal[1] = 1

@@ -14,12 +14,13 @@ from trainer.capture.operators.optimizers import fused_optimizer
 from trainer.capture.operators.products import product
 from trainer.capture.operators.recurrent import recurrent
 from trainer.capture.operators.rows import sparse_rows
+from trainer.capture.operators.selected import selected
 from trainer.capture.operators.table_batched import table_batched
 from trainer.capture.tensors import bytes_of, tensors_in
 from workloads.captured.records import Moved, RecordedWork
 
 _KINDS: tuple[Callable[[CalledOperator], list[RecordedWork] | None], ...] = (
-    product, attention, convolution, recurrent, table_batched, sparse_rows, lookup, fused_optimizer,
+    product, attention, convolution, recurrent, table_batched, sparse_rows, lookup, selected, fused_optimizer,
 )  # fmt: skip
 
 _WITHOUT_KERNEL = frozenset(
@@ -84,7 +85,7 @@ def works_of(call: CalledOperator) -> list[tuple[RecordedWork, int]]:
     for kind in _KINDS:
         found = kind(call)
         if found is not None:
-            return [(work, 1) for work in found]
+            return [(work, _launches(call)) for work in found]
     if not call.written:
         return []
     return [(_moved(call), _launches(call))]
@@ -109,10 +110,10 @@ def _moved(call: CalledOperator) -> Moved:
 
 def _launches(call: CalledOperator) -> int:
     """Kernels of an operator: more than one on long lists of tensors."""
-    if not call.func._opname.startswith("_foreach_"):  # noqa: SLF001
+    if not call.func._opname.startswith(("_foreach_", "_fused_ada", "_fused_sgd")):  # noqa: SLF001
         return 1
     lists = [value for value in call.given.values() if isinstance(value, list | tuple) and value]
-    lists = [value for value in lists if isinstance(value[0], Tensor)]
+    lists = [value for value in lists if isinstance(value[0], Tensor) and value[0].dim()]  # numbers of steps stay apart
     tensors: Sequence[Tensor] = lists[0] if lists else []
     chunks = sum(-(-tensor.numel() // MULTI_TENSOR_CHUNK) for tensor in tensors)
     most = MULTI_TENSOR[min(max(len(lists), 1), 5)]

@@ -37,16 +37,23 @@ def without_memory(func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, An
     name = func._opname  # noqa: SLF001 - the name without namespace and overload
     if name == "_embedding_bag_backward":
         return _rows_of_bags(CalledOperator(func, args, kwargs, None))
-    if not any(map(is_sparse, tensors_in((*args, kwargs)))):
+    sparse = [tensor for tensor in tensors_in((*args, kwargs)) if is_sparse(tensor)]
+    if not sparse:
         return Unhandled
-    first, second = args[0], args[1] if len(args) > 1 else None
+    return _of_rows(name, args)
+
+
+def _of_rows(name: str, args: tuple[Any, ...]) -> Any:
+    """Result of an operator with a sparse argument, or `Unhandled`."""
+    first = args[0]
     if name == "sparse_mask":
         return _like(args[1])
     if not is_sparse(first):
         return first if name in ("add_", "copy_") else Unhandled
+    if name == "add" and is_sparse(args[1]):
+        return _joined(first, args[1])
     if name in _NEW_ROWS:
-        both = name == "add" and isinstance(second, Tensor) and is_sparse(second)
-        return _joined(first, args[1]) if both else _like(first)
+        return _like(first)
     return first if name in _SAME_ROWS else Unhandled
 
 

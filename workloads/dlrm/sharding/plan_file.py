@@ -81,7 +81,7 @@ class TablePlan(Strict):
 
     @model_serializer(mode="wrap")
     def _short(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leave out keys of `UNSIMULATED` that are not set: plans have thousands of tables."""
+        """The entry, without keys of `UNSIMULATED` that are not set: plans have thousands of tables."""
         written: dict[str, Any] = write(self)
         return {key: value for key, value in written.items() if key not in UNSIMULATED or value is not None}
 

@@ -408,3 +408,13 @@ def _sparse(make):
 sparse_SGD = _sparse(lambda parameters: torch.optim.SGD(parameters, lr=0.1))  # noqa: N816
 sparse_Adagrad = _sparse(lambda parameters: torch.optim.Adagrad(parameters, lr=0.1))  # noqa: N816
 sparse_Adam = _sparse(lambda parameters: torch.optim.SparseAdam(list(parameters), lr=0.1))  # noqa: N816
+
+
+def memory_mlp(rank, world_size):
+    model = mlp(WIDTH, INNER, WIDTH)
+    return trained(model, batch(), torch.optim.AdamW(model.parameters()))
+
+
+def memory_layer(rank, world_size):
+    layer = nn.TransformerEncoderLayer(WIDTH, 8, INNER, dropout=0.0, batch_first=True).to("cuda")
+    return trained(layer, torch.randn(4, 128, WIDTH, device="cuda"), torch.optim.AdamW(layer.parameters()))

@@ -59,7 +59,7 @@ item = _reading(lambda y: y.sum().item())  # given: .item()
 branch = _reading(lambda y: 1 if y.sum() > 0 else 2)  # given: bool()
 nonzero = _reading(lambda y: y.nonzero())  # given: nonzero()
 mask = _reading(lambda y: y[y > 0])  # given: a boolean mask
-unique = _reading(lambda y: torch.unique(y))  # given: aten._unique2
+unique = _reading(torch.unique)  # given: aten._unique2
 numpy = _reading(lambda y: y.detach().cpu().numpy())  # given: .numpy()
 formatted = _reading(lambda y: f"{y.sum():.3f}")  # given: __format__
 

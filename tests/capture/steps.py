@@ -415,6 +415,23 @@ def memory_mlp(rank, world_size):
     return trained(model, batch(), torch.optim.AdamW(model.parameters()))
 
 
+class TransformerLayer(nn.Module):
+    """A layer that names its kernel of attention, so that it is the same on CPUs and GPUs."""
+
+    def __init__(self):
+        super().__init__()
+        self.qkv, self.out = nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
+        self.up, self.down = nn.Linear(WIDTH, INNER), nn.Linear(INNER, WIDTH)
+        self.norms = nn.ModuleList([nn.LayerNorm(WIDTH) for _ in range(2)])
+
+    def forward(self, x):
+        parts = self.qkv(self.norms[0](x)).chunk(3, dim=-1)
+        query, key, value = (part.unflatten(-1, (8, -1)).transpose(1, 2) for part in parts)
+        mixed = torch.ops.aten._scaled_dot_product_flash_attention(query, key, value, 0.0, True)[0]
+        x = x + self.out(mixed.transpose(1, 2).flatten(2))
+        return x + self.down(F.gelu(self.up(self.norms[1](x))))
+
+
 def memory_layer(rank, world_size):
-    layer = nn.TransformerEncoderLayer(WIDTH, 8, INNER, dropout=0.0, batch_first=True).to("cuda")
+    layer = TransformerLayer().to("cuda")
     return trained(layer, torch.randn(4, 128, WIDTH, device="cuda"), torch.optim.AdamW(layer.parameters()))

@@ -26,6 +26,9 @@ settings.load_profile("reproducible")
 ONE_PROCESS = (
     "tests/browser/test_every_page.py",
     "tests/browser/test_report_opens.py",
+    "tests/capture/test_examples.py",
+    "tests/capture/test_steps.py",
+    "tests/capture/test_wrong_steps.py",
     "tests/cli/test_cli_calibrate_host.py",
     "tests/cli/test_cli_measure.py",
     "tests/property/test_traces_round_trip.py",

@@ -1,7 +1,7 @@
 """Memory of captured steps against PyTorch's own tracker (`torch.distributed._tools.mem_tracker`).
 
-Sums are equal but for the blocks of single numbers (512 bytes). Categories differ where both look at another moment: the
-tracker counts a gradient as temporary until a parameter has it, and temporary tensors of an optimizer as its state.
+Sums are equal but for the blocks of single numbers (512 bytes). Categories differ where both look at another moment:
+the tracker counts a gradient as temporary until a parameter has it, and temporary tensors of an optimizer as its state.
 """
 
 from __future__ import annotations

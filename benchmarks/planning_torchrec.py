@@ -134,7 +134,7 @@ def torchrec_plan(scenario: ResolvedScenario, tables: list[dict[str, Any]], *, o
         from torchrec.modules.embedding_configs import DataType, EmbeddingBagConfig
         from torchrec.modules.embedding_modules import EmbeddingBagCollection
 
-        logging.getLogger("torchrec").setLevel(logging.ERROR)
+        logging.disable(logging.WARNING)  # it logs every argument
         configs = [
             EmbeddingBagConfig(
                 name=table["name"],

@@ -27,6 +27,7 @@ ONE_PROCESS = (
     "tests/browser/test_every_page.py",
     "tests/browser/test_report_opens.py",
     "tests/capture/test_examples.py",
+    "tests/capture/test_programs.py",
     "tests/capture/test_steps.py",
     "tests/capture/test_wrong_steps.py",
     "tests/cli/test_cli_calibrate_host.py",

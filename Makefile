@@ -5,10 +5,13 @@ STAMPS := .venv/stamps
 # The PyTorch that the tests use; `make test TORCH=2.4.0` takes another one that the extra `trainer` allows.
 TORCH ?= 2.13.0
 
-.PHONY: demo test test-fast test-torchrec check docs bench clean
+.PHONY: demo trainer test test-fast test-torchrec check docs bench clean
 
 demo: $(STAMPS)/run  ## ZionEX, model A, 128 GPUs: headline numbers and a report
 	$(BIN)/dlrmsim run zionex_a_128
+
+trainer: $(STAMPS)/run  ## PyTorch, for `dlrmsim capture` and `dlrmsim measure`
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[trainer]' 'torch==$(TORCH)'
 
 test: $(STAMPS)/dev $(STAMPS)/browser  ## all tests, about 20 minutes on 2 cores
 	$(BIN)/python -m pytest -n 2

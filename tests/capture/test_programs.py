@@ -200,6 +200,46 @@ def test_a_functional_broadcast_has_its_bytes(captured):
     assert [work.bytes for _, work, _ in tasks_of(job) if isinstance(work, Collective)] == [4096.0]
 
 
+def test_gradients_of_each_type_have_buckets_of_their_own(captured):
+    """Sizes as PyTorch's reducer has them: two of bf16, each above the first bucket's 1 MiB, and one of fp32."""
+    job = captured(
+        """
+        class Mixed(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.a, self.b = (nn.Linear(1024, 1024, dtype=torch.bfloat16) for _ in range(2))
+                self.norm = nn.LayerNorm(1024)
+            def forward(self, x):
+                return self.b(self.norm(self.a(x).float()).bfloat16())
+        model = nn.parallel.DistributedDataParallel(Mixed().cuda())
+        given = torch.randn(8, 1024, device="cuda", dtype=torch.bfloat16)
+        def step():
+            model.zero_grad()
+            model(given).float().sum().backward()
+        """,
+        world_size=2,
+    )
+    calls = [work for _, work, _ in tasks_of(job) if isinstance(work, Collective)]
+    layer = 2 * (1024 * 1024 + 1024)
+    assert sorted((call.dtype, call.bytes) for call in calls) == [("bf16", layer), ("bf16", layer), ("fp32", 8192)]
+
+
+def test_no_sync_counts_where_the_forward_pass_runs(captured):
+    job = captured(
+        """
+        model = nn.parallel.DistributedDataParallel(nn.Linear(16, 16).cuda())
+        given = torch.randn(8, 16, device="cuda")
+        def step():
+            model.zero_grad()
+            with model.no_sync():
+                loss = model(given).sum()
+            loss.backward()
+        """,
+        world_size=2,
+    )
+    assert not [work for _, work, _ in tasks_of(job) if isinstance(work, Collective)]
+
+
 def test_the_program_finds_what_torchrun_sets_and_no_arguments_of_ours(commanded, capfd):
     done = commanded(
         """

@@ -94,6 +94,7 @@ class CapturedDataParallel(Module):
         if broadcast_buffers is False:
             self._buffers_to_send = []
         self._sync, self._open, self._next = True, False, 0
+        self._reduces = True
         self._made: list[Parameter] = []
         self._rebuilt = False
         self._wire: torch.dtype | None = None
@@ -111,6 +112,8 @@ class CapturedDataParallel(Module):
             InputError: a parameter got no gradient in the iteration before.
         """
         self._refuse_unfinished()
+        if torch.is_grad_enabled():  # the reducer is prepared here: what holds in the backward pass does not count
+            self._reduces = self._sync
         if self.training and torch.is_grad_enabled() and self._sync:
             self._send_buffers()
         if self._made and not self._rebuilt and not self._unused:  # reducer.hpp, should_rebuild_buckets
@@ -147,21 +150,24 @@ class CapturedDataParallel(Module):
             self._sync = before
 
     def _buckets(self, parameters: Sequence[Parameter]) -> list[_Filled]:
-        """Buckets of gradients in the order in which they become ready."""
-        sizes = [(str(n), p.numel() * p.element_size() // GRADIENT_BYTES) for n, p in enumerate(parameters)]
+        """Buckets of gradients of one type each, in the order in which their first ones become ready."""
+        place = {id(parameter): number for number, parameter in enumerate(parameters)}
         found: list[_Filled] = []
-        first = 0
-        for bucket in gradient_buckets(sizes, FIRST_BUCKET_BYTES, self._cap):
-            last = int(bucket.ready_after) + 1
-            own = list(parameters[first:last])
-            buffer = own[0].new_empty(sum(parameter.numel() for parameter in own))
-            found.append(_Filled(own, buffer, {id(parameter) for parameter in own}))
-            first = last
-        return found
+        for dtype in dict.fromkeys(parameter.dtype for parameter in parameters):
+            alike = [parameter for parameter in parameters if parameter.dtype == dtype]
+            sizes = [(str(n), p.numel() * p.element_size() // GRADIENT_BYTES) for n, p in enumerate(alike)]
+            first = 0
+            for bucket in gradient_buckets(sizes, FIRST_BUCKET_BYTES, self._cap):
+                last = int(bucket.ready_after) + 1
+                own = alike[first:last]
+                buffer = own[0].new_empty(sum(parameter.numel() for parameter in own))
+                found.append(_Filled(own, buffer, {id(parameter) for parameter in own}))
+                first = last
+        return sorted(found, key=lambda bucket: place[id(bucket.parameters[0])])
 
     def _ready(self, parameter: Tensor) -> None:
         """Start the all_reduces of buckets that a gradient completes, in their order."""
-        if not self._sync:
+        if not self._reduces:
             return
         if not self._open:
             self._open = True

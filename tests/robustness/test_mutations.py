@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).parent
-SEED, MUTATIONS = 44, 120
+SEED, MUTATIONS = 44, 200
 """Seed and number of random mutations; `python -m benchmarks robustness` tries more."""
 
 

@@ -26,7 +26,7 @@ SPLITS = 3
 
 
 class Request(torch.autograd.Function):
-    """Starts an exchange of pooled vectors; its backward pass waits for that of their gradients."""
+    """Starts an exchange of pooled vectors; its backward pass waits for the exchange of their gradients."""
 
     @staticmethod
     def forward(ctx: Any, exchange: VectorExchange, pooled: Tensor) -> Tensor:
@@ -42,7 +42,7 @@ class Request(torch.autograd.Function):
 
 
 class Wait(torch.autograd.Function):
-    """Waits for an exchange; its backward pass starts that of the gradients."""
+    """Waits for an exchange; its backward pass starts the exchange of the gradients."""
 
     @staticmethod
     def forward(ctx: Any, exchange: VectorExchange, _: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Captured DLRMs against those of the generator: operations, bytes, and time of an iteration on the same cluster.
+"""Captured DLRMs against the generator's task graphs: operations, bytes, and time of an iteration on the same cluster.
 
 Both have the same model, batch, tables on ranks, cluster and host times. They differ in kernels that the generator
 leaves out (gradients of biases, parts of the loss, the scaling of each gradient by DDP, a copy of the pooled vectors'

@@ -42,7 +42,7 @@ def to_torchrec(
             does not list follow from the sizes of its tables.
         module_path: path of the module of all tables instead, empty for an EmbeddingBagCollection itself.
         constraints: TorchRec's ``ParameterConstraints`` by table; settings of kernels that the plan lacks are theirs.
-        device: kind of device of all shards, such as ``cpu``; None: that of the plan.
+        device: kind of device of all shards, such as ``cpu``; None: the plan's own.
 
     Raises:
         MissingExtraError: TorchRec is not installed.

@@ -1,4 +1,4 @@
-"""Captures of steps in one process, and what a rank of a captured job issues."""
+"""Captures of steps in one process, and the tasks of a rank of a captured job."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def rank_of(job: RecordedJob, rank: int = 0) -> Rank:
 
 
 def step_of(function: str, world_size: int = 8) -> Rank:
-    """Rank 0 of a function, of which no other one is captured."""
+    """Rank 0 of a function; no other rank is captured."""
     return rank_of(captured(function, world_size, ranks=(0,)))
 
 

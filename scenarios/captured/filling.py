@@ -79,7 +79,7 @@ def _refuse_unused(document: Document, section: CapturedSection) -> None:
     Raises:
         InputError: one is given.
     """
-    recorded = "the job was recorded with those of the captured program"
+    recorded = "the recording has the captured program's own"
     if section.gradient_buckets is not None:
         raise document.error(("workload", "gradient_buckets"), f"no buckets are made: {recorded}", expected="no key")
     if section.optimizer != type(section.optimizer)():

@@ -61,7 +61,7 @@ def kernel_times(settings: CapturedSettings, compute: ComputeModel) -> list[Prog
 
 @dataclass(frozen=True, slots=True)
 class PricedByBytes:
-    """Kernels of which nothing but their bytes is known.
+    """Kernels priced by their bytes alone.
 
     Attributes:
         share: part of the time of all kernels of all ranks, 0 to 1.

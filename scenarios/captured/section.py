@@ -14,7 +14,7 @@ from workloads.graph.choices import Precision
 
 
 class CapturedPrecision(Precision):
-    """Number formats that are not those of the recorded tensors."""
+    """Number formats that replace the recorded ones."""
 
     dense: Literal["fp32", "tf32"] = Field(
         "fp32", description="arithmetic of products and convolutions of fp32 tensors; others compute as recorded"

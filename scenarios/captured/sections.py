@@ -10,7 +10,7 @@ import numpy as np
 
 from scenarios.captured.kernel_times import PricedByBytes, ProgramTimes
 from scenarios.memory_curve import MemoryCurve
-from simulator.operators import Attention, Convolution, Gemm, Operator
+from simulator.operators import Attention, Convolution, Gemm, Interaction, Operator
 from workloads.captured.fusing import short_name
 from workloads.captured.records import Collective, MemoryPeak, RankProgram, RecordedJob
 from workloads.captured.settings import CapturedSettings
@@ -54,7 +54,7 @@ def _flops(times: ProgramTimes) -> float:
 def _operator_flops(operator: Operator) -> float:
     if isinstance(operator, Gemm):
         return float(2.0 * operator.count * operator.m * operator.n * operator.k)
-    return operator.flops if isinstance(operator, Attention | Convolution) else 0.0
+    return float(np.max(operator.flops)) if isinstance(operator, Attention | Convolution | Interaction) else 0.0
 
 
 def _collective_bytes(job: RecordedJob) -> dict[str, float]:

@@ -3,6 +3,6 @@
 from inputs.catalog import Catalog
 
 SCENARIO_FILE = "scenario.yaml"
-"""Name of the scenario in a folder, such as that of a captured job."""
+"""Name of the scenario in a folder, such as the folder of a captured job."""
 
 CATALOG = Catalog("scenario", "scenarios", "library", inside=SCENARIO_FILE)

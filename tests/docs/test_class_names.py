@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[2]
 NO_ROOMS = {"docs", "tests"}
 """Folders without code of their own."""
 EXAMPLES = "examples"
-"""Folder of programs as users write them, each of which stands alone."""
+"""Folder of programs as users write them; each file stands alone."""
 
 
 def places_of_classes(files: Iterable[tuple[str, str]]) -> Mapping[str, list[str]]:

@@ -61,7 +61,7 @@ def test_a_plan_of_torchrec_comes_back_equal(kind, nodes):
 
 
 def test_settings_of_kernels_come_back():
-    """Those that the plan file keeps, and those of the constraints, which it lacks."""
+    """Settings that the plan file keeps, and settings of the constraints that it lacks."""
     cache = CacheParams(algorithm=CacheAlgorithm.LFU, load_factor=0.3)
     constraints = constrained(
         compute_kernels=["fused_uvm_caching"],

@@ -1,4 +1,4 @@
-"""Files of captured jobs: what is written reads back, and whatever contradicts itself is named with its key."""
+"""Files of captured jobs: a written job reads back, and an error names the key of a contradiction."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ def test_operators_priced_by_bytes_are_named_by_their_time(compute: ComputeModel
 
 
 def with_memory(samples: int, peak_at: int) -> RecordedJob:
-    """A job with so many samples of memory, whose peak is between two of them."""
+    """A job with a number of memory samples; its peak is between two samples."""
     records = JobRecords()
     for number in range(2 * samples):
         records.add("aten.op", Product(8, 8, 8, "fp32"), f"layers.{number}")

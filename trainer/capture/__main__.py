@@ -20,7 +20,7 @@ from trainer.capture.request import JOB, REFUSAL, CaptureRequest, Refusal
 
 
 def main(request_file: str, out: str) -> None:
-    """Capture what a request file asks for."""
+    """Capture the job of a request file."""
     Thread(target=_end_with_parent, args=(os.dup(sys.stdin.fileno()),), daemon=True).start()
     request = msgspec.json.decode(Path(request_file).read_bytes(), type=CaptureRequest)
     progress = os.fdopen(os.dup(sys.stdout.fileno()), "w")

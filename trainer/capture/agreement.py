@@ -11,7 +11,7 @@ from inputs.errors import InputError
 from workloads.captured.records import Collective, RankProgram, RecordedJob
 
 _EVEN = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce")
-"""Operations of which all members state one size."""
+"""Operations whose members all state one size."""
 
 
 @dataclass(frozen=True, slots=True)

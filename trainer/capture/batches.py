@@ -21,7 +21,7 @@ def jagged_indices(
 ) -> tuple[Tensor, Tensor]:
     """Indices of all bags in turn ``[lookups]``, and the first index of each bag ``[bags]``.
 
-    Lengths are drawn from a law, so that the number of lookups is that of a batch; rows are uniform. A capture counts
+    Lengths are drawn from a law, so that their sum is realistic for a batch; rows are uniform. A capture counts
     lookups; which rows they are follows from the scenario's key ``workload.indices``.
 
     Args:

@@ -89,7 +89,7 @@ def _size(values: Any) -> float:
 
 
 def _whole(op: CollectiveOp, *names: str) -> Callable[[CalledOperator, int], CallShape]:
-    """A call whose size is that of an argument."""
+    """A call as large as an argument."""
 
     def read(call: CalledOperator, _: int) -> CallShape:
         tensors = [t for name in names for t in tensors_in(call.given.get(name))]
@@ -99,7 +99,7 @@ def _whole(op: CollectiveOp, *names: str) -> Callable[[CalledOperator, int], Cal
 
 
 def _times_members(op: CollectiveOp, *names: str) -> Callable[[CalledOperator, int], CallShape]:
-    """A call whose size is that of an argument times the members."""
+    """A call as large as an argument times the number of members."""
 
     def read(call: CalledOperator, members: int) -> CallShape:
         tensors = [t for name in names for t in tensors_in(call.given.get(name))]

@@ -229,7 +229,7 @@ class CapturedDataParallel(Module):
         self._next, self._open = 0, False
 
     def _send_buffers(self) -> None:
-        """Broadcast buffers, those of a type in one tensor (pytorch c10d/comm.cpp, broadcast_coalesced)."""
+        """Broadcast buffers, all buffers of a type in one tensor (pytorch c10d/comm.cpp, broadcast_coalesced)."""
         for dtype in dict.fromkeys(buffer.dtype for buffer in self._buffers_to_send):
             buffers = [buffer for buffer in self._buffers_to_send if buffer.dtype == dtype]
             flat = torch.cat([buffer.reshape(-1) for buffer in buffers])

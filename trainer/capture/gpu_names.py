@@ -135,7 +135,7 @@ def _on_gpu(module: Module, *_: Any) -> Module:
 
 
 def _uncompiled(model: Any = None, **_: Any) -> Any:
-    """Stands for ``torch.compile``: the function itself, of which all kernels are recorded."""
+    """Stands for ``torch.compile``: the function itself, so that all its kernels are recorded."""
     return (lambda function: function) if model is None else model
 
 

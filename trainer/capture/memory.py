@@ -98,7 +98,7 @@ class MemoryBook:
             self._begin(storage, life.category, life.section)
 
     def begin_step(self) -> None:
-        """Begin the recorded step: what is there has been there before it."""
+        """Begin the recorded step: storages so far exist before it."""
         self.now = 0
         self.lives = [life for life in self.lives if life.died is None]
         for life in self.lives:
@@ -107,7 +107,7 @@ class MemoryBook:
                 life.category = "optimizer_state"
 
     def peak(self, tasks: int, module_of: Any) -> MemoryPeak:
-        """Memory over the step of so many tasks; ``module_of`` gives the path of a task's module."""
+        """Bytes by category at each of ``tasks`` tasks; ``module_of`` gives the path of a task's module."""
         curves = {category: np.zeros(tasks + 1) for category in CATEGORIES}
         for life in self.lives:
             curve = curves[life.category]

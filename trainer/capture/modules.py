@@ -75,7 +75,7 @@ class ModulePaths(ExitStack):
 
 
 _AT_THE_END = 1 << 63
-"""Numbers from here on are those of nodes that add up gradients, which no module makes."""
+"""Numbers from here on belong to nodes that add up gradients, which no module makes."""
 
 
 def _paths_of(module: Module, path: str) -> Iterator[tuple[Module, str]]:

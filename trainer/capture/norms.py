@@ -1,6 +1,6 @@
 """RMS norm in one kernel, as GPUs have it; a CPU takes it apart before a capture could see it.
 
-The operators run on a CPU, too; their results are those of PyTorch's own function.
+The operators run on a CPU, too; their results equal PyTorch's own function.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Optimizers of a captured step: those of GPUs, which update many parameters in one kernel, and their section."""
+"""Optimizers of a captured step as GPUs run them, many parameters in one kernel, and their section."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def _scaled_step(recorder: StepRecorder) -> Callable[..., Any]:
 
 
 def _modules() -> list[ModuleType]:
-    """Modules of ``torch.optim``, of which some hide behind classes of the same name."""
+    """Modules of ``torch.optim``; some hide behind classes of the same name."""
     package = f"{torch.optim.__name__}."
     return [module for name, module in sorted(sys.modules.items()) if name.startswith(package)]
 

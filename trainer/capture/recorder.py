@@ -30,7 +30,7 @@ from workloads.captured.records import Collective, CopyWork, HostWait, RecordedW
 BUILD, FORWARD, BACKWARD, OPTIMIZER = "build", "forward", "backward", "optimizer"
 
 _PLAIN = (Tensor, Parameter, FakeTensor)
-"""Types whose operators are kernels; those of others (DTensor...) come again with these."""
+"""Types whose operators are kernels; operators of other types (DTensor...) are dispatched again with these."""
 
 
 @dataclass(slots=True)

@@ -270,7 +270,7 @@ class _ReduceScatter(torch.autograd.Function):
 
 
 class _AllToAll(torch.autograd.Function):
-    """all_to_all of elements; that of gradients goes the opposite way."""
+    """all_to_all of elements; gradients go the opposite way."""
 
     @staticmethod
     def forward(ctx: Any, given: Tensor, sent: list[int], received: list[int], group: Any) -> Tensor:

@@ -27,7 +27,7 @@ def dtype_of(tensor: Tensor) -> DType:
 
 
 def tensors_in(values: Any) -> Iterator[Tensor]:
-    """All tensors in the arguments or results of an operator, those of lists included."""
+    """All tensors in the arguments or results of an operator, lists included."""
     if isinstance(values, Tensor):
         yield values
     elif isinstance(values, list | tuple):

@@ -64,7 +64,7 @@ class Decoder(nn.Module):
     """Embedding, layers and the logits of the next words."""
 
     def __init__(self, layers: int) -> None:
-        """Make so many layers."""
+        """Make a number of layers."""
         super().__init__()
         self.embedding = nn.Embedding(WORDS, HIDDEN)
         self.layers = nn.ModuleList([Layer() for _ in range(layers)])

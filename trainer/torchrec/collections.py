@@ -32,7 +32,7 @@ class BagTable:
 
     Attributes:
         dim: elements per row.
-        features: names of the features that are looked up in it, each of which gives a pooled vector.
+        features: names of the features that are looked up in it; each feature gives a pooled vector.
         dtype: element type in dlrmsim's words.
         pooling: ``sum`` or ``mean``.
         weighted: whether every index has a weight.

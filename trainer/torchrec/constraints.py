@@ -44,7 +44,7 @@ def sharding_section(constraints: Constraints) -> tuple[dict[str, Any], tuple[st
 
 
 def _kernels(name: str, constraint: TorchrecConstraints, notes: list[str]) -> dict[str, Any]:
-    """A table's own kernels and cache; empty where it has those of all tables."""
+    """A table's own kernels and cache; empty where it has the same as all tables."""
     entry: dict[str, Any] = {}
     asked = tuple(constraint.compute_kernels or ())
     known = [kernel for kernel in COMPUTE_KERNELS if kernel in asked]

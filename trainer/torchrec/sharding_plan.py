@@ -33,9 +33,9 @@ def sharding_plan(
     """The plan of a file.
 
     Args:
-        paths: path of the module of every table, or of the module of all; None: those of the file.
+        paths: path of the module of every table, or of the module of all; None: the file's own.
         constraints: settings of tables for the kernels, which a plan of dlrmsim lacks.
-        device: kind of device of all placements; None: that of the file.
+        device: kind of device of all placements; None: the file's own.
 
     Raises:
         InputError: the rows of the tables were scaled, or an entry does not list its shards.

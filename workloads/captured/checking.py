@@ -143,7 +143,7 @@ class _Checks:
             self._of_size(key, call, size)
 
     def _of_size(self, key: str, call: Collective, size: int) -> None:
-        """Parts and root of a call with so many members."""
+        """Parts and root of a call of a number of members."""
         if call.sent and (call.op != "all_to_all" or len(call.sent) != size):
             expected = f"{size} fractions, one for each member" if call.op == "all_to_all" else "only with all_to_all"
             raise self._error(key, "sent does not fit the call", given=len(call.sent), expected=expected)

@@ -32,7 +32,7 @@ def flops_of(work: RecordedWork) -> float:
 
 
 def counts_of(job: RecordedJob) -> dict[str, Any]:
-    """Amounts of a job as plain JSON values: those of the rank with the most, where ranks differ."""
+    """Amounts of a job as plain JSON values: of the rank with the most, where ranks differ."""
     programs = [_program(job, program) for program in job.programs]
     fullest = max(job.programs, key=lambda program: sum(program.memory.peak.values()))
     return {
@@ -78,7 +78,7 @@ def _most(of_programs: Iterator[Mapping[str, Mapping[str, float]]]) -> dict[str,
 
 
 def _priced_by_bytes(job: RecordedJob) -> dict[str, int]:
-    """Operators of which nothing but their bytes is known, with their number over all programs, most frequent first."""
+    """Operators priced by their bytes alone, with their number over all programs, most frequent first."""
     found: Counter[str] = Counter()
     for program in job.programs:
         for task in program.tasks:

@@ -109,7 +109,7 @@ def _step(
 
 
 def _fused(first: JobStep, second: JobStep) -> JobStep:
-    """One kernel of two; its launch is that of the first."""
+    """One kernel of two; it has the launch of the first."""
     if not isinstance(first.kernel, Elementwise) or not isinstance(second.kernel, Elementwise):
         raise TypeError("only element-wise kernels are one")
     kernel, _ = joined(first.kernel, second.kernel)

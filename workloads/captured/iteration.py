@@ -100,7 +100,7 @@ class _Calls:
         return {self.communicator(work) for work in works if isinstance(self._job.works[work], Collective)}
 
     def communicator(self, work: int) -> str:
-        """Communicator of a work: its own, or that of the pair that sends."""
+        """Communicator of a work: its own, or the communicator of the pair that sends."""
         call = self._job.works[work]
         if not isinstance(call, Collective):
             raise TypeError(f"work {work} is no collective")
@@ -262,7 +262,7 @@ class _GroupProgram:
         )
 
     def _unique(self, name: str) -> str:
-        """A name with a number where it repeats; none is that of a launch."""
+        """A name with a number where it repeats; no launch has it."""
         base = f"task_{name}" if name.startswith("launch_") else name
         number = self._used.get(base, 0)
         found = f"{base}_{number}" if number else base
@@ -275,12 +275,12 @@ class _GroupProgram:
 
 
 def _streams(device: Sequence[str], comm: Sequence[str], host: HostRanks | None) -> list[Stream | str]:
-    """Streams of a program: the host's, those of the device, and one for each communicator."""
+    """Streams of a program: the host's, the device's, and one for each communicator."""
     if host is None:
         return [HOST, *device, *comm]
     return [HOST, *(Stream(name, workers=host.threads) for name in comm)]
 
 
 def _stream_names(recorded: Sequence[str]) -> list[str]:
-    """Names of device streams; those of the host and of communicators are not among them."""
+    """Names of device streams; streams of the host and of communicators are left out."""
     return [f"{name}_stream" if name == HOST or name.startswith("comm_") else name for name in recorded]

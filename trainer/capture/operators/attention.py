@@ -1,6 +1,6 @@
 """Attention in one kernel, forward and backward.
 
-FLOPs are those of the two products forward, and of five backward: 2.5 times as many (FlashAttention-2,
+FLOPs count the two products forward and five backward, 2.5 times as many (FlashAttention-2,
 arXiv:2307.08691); a causal mask leaves half of them.
 """
 
@@ -11,7 +11,7 @@ from trainer.capture.tensors import dtype_of
 from workloads.captured.records import AttentionWork, RecordedWork
 
 BACKWARD = 2.5
-"""Products of the backward pass over those of the forward pass."""
+"""Products of the backward pass over products of the forward pass."""
 
 _PREFIX = "_scaled_dot_product_"
 _KERNELS = ("flash_attention", "efficient_attention", "cudnn_attention", "fused_attention", "flash_attention_for_cpu")

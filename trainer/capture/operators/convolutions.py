@@ -1,4 +1,4 @@
-"""Convolutions in one and two dimensions, and their gradients, each of which is a kernel."""
+"""Convolutions in one and two dimensions, and their gradients, a kernel each."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def convolution(call: CalledOperator) -> list[RecordedWork] | None:
 
 
 def _work(call: CalledOperator, inputs: Tensor, outputs: Tensor, weight: Tensor, direction: str) -> ConvolutionWork:
-    """A kernel; that of a transposed convolution is the gradient of inputs of the plain one, and the reverse."""
+    """A kernel; a transposed convolution runs the plain one's gradient of inputs forward, and the reverse."""
     if call.given["transposed"]:
         inputs, outputs = outputs, inputs
         direction = {"forward": "inputs", "inputs": "forward"}.get(direction, direction)

@@ -26,7 +26,7 @@ _ADDS = ("index_add", "scatter_add", "scatter_reduce")
 """Operators that read what they change."""
 
 _OF_TARGETS = ("nll_loss_forward", "nll_loss_backward")
-"""Losses that touch one element of each row, that of its target."""
+"""Losses that touch one element of each row, at its target."""
 
 
 def selected(call: CalledOperator) -> list[RecordedWork] | None:
@@ -55,7 +55,7 @@ def _scattered(call: CalledOperator, name: str, *, in_place: bool) -> Moved:
 
 
 def _of_targets(call: CalledOperator) -> Moved:
-    """The loss reads an element of each row; its gradient writes all rows, of which one element is not 0."""
+    """The loss reads an element of each row; its gradient writes whole rows with one element other than 0."""
     targets = bytes_of(call.tensor("target"))
     rows = float(call.tensor("target").numel() * call.tensor("self").element_size())
     return Moved(read_bytes=targets + rows, write_bytes=call.write_bytes)

@@ -120,7 +120,7 @@ def _convolution(work: Convolution) -> str:
 
 
 def _attention(work: Attention) -> str:
-    return f"{format_quantity(work.flops, 'flops')}, {_bytes(work.bytes)} moved, heads of {work.head_dim}"
+    return f"{format_quantity(_mean(work.flops), 'flops')}, {_bytes(work.bytes)} moved, heads of {work.head_dim}"
 
 
 def _series(work: KernelSeries) -> str:

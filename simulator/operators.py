@@ -62,18 +62,20 @@ class Attention:
     """Attention in one kernel that never writes its scores: its arithmetic, and tensors moved once.
 
     ``flops``: of the products alone, those of masked blocks left out; ``head_dim``: width of a head; ``sequence``:
-    tokens of a sequence; ``causal``: whether a token attends to those before it only; ``backward``: the kernel of the
-    gradients, which computes the scores again.
+    tokens of a sequence, of sequences of several lengths the sum of their squares over their sum, for which the time
+    is the same; ``causal``: whether a token attends to those before it only; ``backward``: the kernel of the
+    gradients, which computes the scores again; ``pointwise``: a function of each score in place of the softmax (HSTU).
     """
 
-    flops: float
-    bytes: float
+    flops: Amount
+    bytes: Amount
     head_dim: int
-    sequence: int
+    sequence: Amount
     precision: Precision
     causal: bool = False
     backward: bool = False
     kernel: AttentionKernel = "flash2"
+    pointwise: bool = False
 
 
 ConvolutionPass: TypeAlias = Literal["forward", "inputs", "weights"]

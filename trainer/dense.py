@@ -17,7 +17,7 @@ from torch.nn.functional import avg_pool1d, linear
 
 from trainer.draws import Purpose, normals
 from trainer.job import TrainingJob
-from workloads.dlrm.model.dense import DenseLayer
+from workloads.dlrm.model.layers import DenseLayer
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from simulator.operators import Attention
+from simulator.operators import Amount, Attention
 
 WIDTHS = (64, 128)
 """Measured widths of a head; another one counts as the nearest."""
@@ -29,8 +29,12 @@ class AttentionRate:
     fraction: float
     half_tokens: float
 
-    def at(self, tokens: float) -> float:
-        """Fraction of the peak on sequences of so many tokens."""
+    def at(self, tokens: Amount) -> Amount:
+        """Fraction of the peak on sequences of so many tokens.
+
+        A kernel over sequences of several lengths s has the flops of each at its own rate: ``sum s^2 (s + h) / (r s)``
+        in all, which is the sum of squares at the rate of one of ``sum s^2 / sum s`` tokens.
+        """
         return self.fraction * tokens / (tokens + self.half_tokens)
 
 
@@ -70,8 +74,9 @@ LIKE_HOPPER = ("hopper", "blackwell")
 
 
 def is_measured(architecture: str | None, operator: Attention) -> bool:
-    """Whether this kernel was timed on a generation of GPUs."""
-    return architecture in MEASURED and (architecture == "hopper" or operator.kernel == "flash2")
+    """Whether this kernel was timed on a generation of GPUs; no pointwise one was."""
+    timed = architecture == "hopper" or (architecture in MEASURED and operator.kernel == "flash2")
+    return timed and not operator.pointwise
 
 
 def counts_as(architecture: str | None) -> str:
@@ -79,7 +84,22 @@ def counts_as(architecture: str | None) -> str:
     return "it counts as on hopper" if architecture in LIKE_HOPPER else "it counts as flash2 on ampere"
 
 
-def attention_fraction(architecture: str | None, operator: Attention) -> float:
+def why_unmeasured(gpu: str, architecture: str | None, operator: Attention) -> str | None:
+    """Reason why no rate of a kernel was timed on a GPU, and the rate that it takes; None: one was.
+
+    Args:
+        gpu: name of the GPU.
+    """
+    if is_measured(architecture, operator):
+        return None
+    counted = counts_as(architecture)
+    if operator.pointwise:
+        same = "" if architecture == "hopper" else f", {counted}"
+        return f"no pointwise attention was measured: it counts as {operator.kernel} with a softmax{same}"
+    return f"attention by {operator.kernel} was not measured on {gpu}: {counted}"
+
+
+def attention_fraction(architecture: str | None, operator: Attention) -> Amount:
     """Fraction of the peak that a kernel reaches.
 
     Nobody printed backward passes with a mask: one loses what the forward pass loses to it. Before Hopper all kernels

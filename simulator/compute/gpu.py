@@ -23,7 +23,7 @@ import numpy as np
 
 from hardware_specs.processors import Gpu
 from hardware_specs.types import Node
-from simulator.compute.attention import attention_fraction, counts_as, is_measured
+from simulator.compute.attention import attention_fraction, why_unmeasured
 from simulator.compute.convolution import ConvolutionRates, convolution_s, fractions_of, has_fractions
 from simulator.compute.gemm import GemmRates, aligned_elements, gemm_s
 from simulator.compute.model import COMPUTE_MODELS
@@ -108,9 +108,8 @@ class GpuModel:
         """Reason why the operator is outside the range of the measured constants, or None."""
         if isinstance(operator, KernelSeries):
             return next((why for _, kernel in operator.kernels if (why := self.outside_range(kernel))), None)
-        if isinstance(operator, Attention) and not is_measured(self.gpu.architecture, operator):
-            counted = counts_as(self.gpu.architecture)
-            return f"attention by {operator.kernel} was not measured on {self.gpu.name}: {counted}"
+        if isinstance(operator, Attention):
+            return why_unmeasured(self.gpu.name, self.gpu.architecture, operator)
         if isinstance(operator, Gemm) and operator.precision == "tf32" and "tf32" not in self.gpu.peak_flops:
             return f"{self.gpu.name} has no tf32: such GEMMs compute in fp32"
         if isinstance(operator, Gemm) and operator.precision == "fp8" and self.gpu.achieved.gemm_fp8_fraction is None:

@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 
 from simulator.operators import DenseOptimizer, Elementwise, Gemm, HostWork, Interaction
 from simulator.precisions import BYTES_PER_ELEMENT, WIRE_BYTES
-from workloads.dlrm.model.dense import DenseLayer, DensePart
+from workloads.dlrm.model.dense import DensePart
+from workloads.dlrm.model.layers import DenseLayer
 from workloads.dlrm_ps.settings import PsSettings
 from workloads.graph.buckets import GRADIENT_BYTES
 from workloads.graph.optimizers import DENSE_ACCESSES

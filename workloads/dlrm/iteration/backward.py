@@ -11,7 +11,7 @@ differs.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from simulator.collective_calls import CollectiveCall
@@ -27,9 +27,12 @@ from workloads.dlrm.iteration.dot_interaction import record_dot_backward
 from workloads.dlrm.iteration.forward import FORWARD_SHARE, output_bytes, pooled_columns, record_features
 from workloads.dlrm.iteration.gemms import input_gradient_gemm, weight_gradient_gemm
 from workloads.dlrm.iteration.groups import SUM_WORLD, EmbeddingGroup
+from workloads.dlrm.iteration.hstu_kernels import StackKernels
+from workloads.dlrm.iteration.hstu_tasks import BACKWARD, StackBackward
 from workloads.dlrm.iteration.job import COPIED_TABLES, Job
 from workloads.dlrm.iteration.output_dist import record_dequantise, record_exchange
-from workloads.dlrm.model.dense import DenseLayer
+from workloads.dlrm.model.hstu_part import HstuPart
+from workloads.dlrm.model.layers import DenseLayer
 from workloads.graph.buckets import GRADIENT_BYTES, Bucket
 from workloads.graph.levels import REDUCE, WORLD
 from workloads.graph.optimizers import DENSE_ACCESSES
@@ -55,8 +58,11 @@ class Backward:
     def record(self) -> tuple[int | None, list[int]]:
         """Record all of it; returns the last task of the bottom MLP, if there is one, and the embedding updates."""
         job = self._job
-        self._mlp(job.dense.top, "top_mlp_backward", defer=bool(self._overlaps.weight_gradients))
-        self._interaction()
+        if job.dense.hstu is None:
+            self._mlp(job.dense.top, "top_mlp_backward", defer=bool(self._overlaps.weight_gradients))
+            self._interaction()
+        else:
+            self._positions(job.dense.hstu)
         exchanges = self._start_exchange()
         if job.bottom_on_first_rank:  # the gradient of its output comes with those of pooled vectors
             wait = next(task for task in exchanges if task is not None)
@@ -168,6 +174,20 @@ class Backward:
             last = self._recorder.kernel(f"{layer.name}_gradient_cast", cast, section=section)
         self._ready(layer.name, size)
         return last
+
+    def _positions(self, stack: HstuPart) -> None:
+        """Gradients of predictions and of layers over positions, then of the vectors of sequences."""
+        kernels = StackKernels.of(self._job, stack)
+        self._mlp(self._job.dense.top, "top_mlp_backward", samples=kernels.positions.targets)
+
+        def linear(layers: Sequence[DenseLayer], positions: Amount, section: str) -> None:
+            self._mlp(tuple(layers), section, samples=positions)
+
+        def ready(layer: DenseLayer, section: str) -> None:
+            self._weights_ready(layer, section)
+
+        record_features(self._recorder, self._job, BACKWARD)
+        StackBackward(self._recorder, kernels, linear, BACKWARD, ready).record()
 
     def _interaction(self) -> None:
         """Gradients of the interaction, then of the pooled vectors in the order and precision of the wire."""

@@ -10,7 +10,7 @@ from workloads.dlrm.iteration.hybrid import FrequentRows
 from workloads.dlrm.model.batch_contents import batch_lookups
 from workloads.dlrm.model.settings import DlrmSettings
 from workloads.dlrm.model.storage import uniform_storage
-from workloads.dlrm.rows.kernels import KernelShards, Summed, dense_gradient, kernels
+from workloads.dlrm.rows.kernels import KernelShards, Summed, amount, dense_gradient, kernels
 from workloads.dlrm.rows.traffic import table_traffic
 from workloads.dlrm.sharding.plan import Plan
 
@@ -82,4 +82,5 @@ def copied_group(plan: Plan, settings: DlrmSettings) -> EmbeddingGroup:
         int(tables.pooled_dim[copied].sum()),
         copied_parameters=int(tables.rows[copied] @ dim),
         copied_bytes=size,
+        unpooled=amount(dim @ sent / (1 if sent.shape[1] > 1 else plan.world_size)) if tables.sequences else 0.0,
     )

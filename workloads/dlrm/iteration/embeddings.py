@@ -18,6 +18,7 @@ from simulator.program import IntArray
 from workloads.dlrm.iteration.copies import copied_group, frequent_group
 from workloads.dlrm.iteration.groups import EmbeddingGroup, Exchange
 from workloads.dlrm.iteration.hybrid import FrequentRows, check_hybrid, frequent_rows
+from workloads.dlrm.iteration.sequence_groups import sequence_groups
 from workloads.dlrm.model.batch_contents import batch_lookups
 from workloads.dlrm.model.settings import DlrmSettings
 from workloads.dlrm.rows.blocks import block_shares
@@ -36,6 +37,8 @@ def embedding_groups(plan: Plan, settings: DlrmSettings, *, bottom_width: int = 
     Raises:
         InputError: hybrid embedding of tables that HugeCTR does not split so.
     """
+    if plan.tables.sequences:
+        return sequence_groups(plan, settings)
     groups: list[EmbeddingGroup] = []
     if settings.hybrid is not None:
         check_hybrid(plan, settings)

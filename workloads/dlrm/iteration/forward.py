@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from simulator.operators import Amount, Copy, DenseOptimizer, Elementwise
 from workloads.dlrm.iteration.divided_layers import GatheredWeights, gathered_activations, scattered_activations
 from workloads.dlrm.iteration.dot_interaction import record_dot
 from workloads.dlrm.iteration.gemms import forward_gemm
 from workloads.dlrm.iteration.groups import EmbeddingGroup
+from workloads.dlrm.iteration.hstu_kernels import StackKernels
+from workloads.dlrm.iteration.hstu_tasks import FORWARD, StackForward
 from workloads.dlrm.iteration.job import Job
 from workloads.dlrm.iteration.output_dist import pooled_name, record_exchange
-from workloads.dlrm.model.dense import DenseLayer
+from workloads.dlrm.model.hstu_part import HstuPart
+from workloads.dlrm.model.layers import DenseLayer
 from workloads.dlrm.rows.cache import FILL_LAUNCHES
 from workloads.graph.recorder import DEFAULT, Recorder
 
@@ -57,6 +62,8 @@ def record_dense(recorder: Recorder, job: Job, ago: int, weights: GatheredWeight
     if not job.settings.overlaps.exchange:
         for name in pooled:
             recorder.stream_wait(f"wait_for_{name}", name, section="embedding_forward", lag=ago)
+    if job.dense.hstu is not None:
+        return _record_stack(recorder, job, job.dense.hstu, ago)
     tasks = []
     if not job.bottom_on_first_rank:
         tasks = record_mlp(recorder, job, job.dense.bottom, BOTTOM, weights=weights, cast_input=True)
@@ -67,6 +74,25 @@ def record_dense(recorder: Recorder, job: Job, ago: int, weights: GatheredWeight
     record_mlp(recorder, job, job.dense.top, "top_mlp_forward", weights=weights)
     record_loss(recorder, job)
     return [*tasks, reader][0]
+
+
+def _record_stack(recorder: Recorder, job: Job, stack: HstuPart, ago: int) -> int:
+    """Layers over positions, predictions for the candidates, loss; returns the first task."""
+
+    def linear(layers: Sequence[DenseLayer], positions: Amount, section: str) -> None:
+        for layer in layers:
+            record_layer(recorder, job, layer, section, positions)
+
+    pooled = [pooled_name(group) for group in job.groups]
+    recorder.wait_in_calls(*pooled)
+    record_features(recorder, job, FORWARD)
+    made = StackForward(recorder, StackKernels.of(job, stack), linear, FORWARD)
+    reader = made.record(DENSE_READER)
+    for name in pooled:
+        recorder.depend(reader, name, lag=ago)
+    record_mlp(recorder, job, job.dense.top, "top_mlp_forward", samples=made.kernels.positions.targets)
+    record_loss(recorder, job)
+    return reader
 
 
 def record_bottom_of_all(recorder: Recorder, job: Job, stream: str) -> int:
@@ -193,13 +219,15 @@ def record_cross(recorder: Recorder, job: Job, weights: GatheredWeights | None) 
 
 
 def record_loss(recorder: Recorder, job: Job) -> None:
-    """The loss of the top MLP's output, which the host may read, and its gradient."""
+    """The loss of the top MLP's output, which the host may read, and its gradient, unless the job only evaluates."""
     size = job.vector_bytes(job.dense.top[-1].outputs)
     work = Elementwise(2 * size, size)
     recorder.kernel("loss", work, section="loss", launches=2, operators=["aten::mse_loss"])
     if job.waits_for_copies_and_loss:
         recorder.kernel("loss_to_host", Copy(LOSS_BYTES, "d2h"), section="loss")
         recorder.wait_for("loss_to_host", section="loss")
+    if job.settings.evaluates:
+        return
     if job.settings.framework.adds_gradients:
         zero = DenseOptimizer(job.parameters, job.copied_bytes)
         recorder.kernel("zero_gradients", zero, section="loss", launches=job.tensors, operators=["Optimizer.zero_grad"])

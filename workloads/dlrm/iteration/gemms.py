@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from simulator.operators import Amount, Gemm
 from workloads.dlrm.iteration.job import Job
-from workloads.dlrm.model.dense import DenseLayer, padded_width
+from workloads.dlrm.model.dense import padded_width
+from workloads.dlrm.model.layers import DenseLayer
 
 
 def forward_gemm(job: Job, layer: DenseLayer, samples: Amount) -> Gemm:

@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeAlias
 
 from simulator.collective_calls import CollectiveCall, CollectiveOp
 from simulator.operators import Amount, CacheFill, EmbeddingLookup, EmbeddingUpdate, FloatArray
 
 INPUT_WORLD, SUM_WORLD = "input_world", "sum_world"
 """Communicators: all ranks once more, for input_dist and for sums of gradients with a group of their own."""
+
+
+GroupKind: TypeAlias = Literal[
+    "column",
+    "node_wise",
+    "row_wise",
+    "frequent",
+    "data_parallel",
+    "sequence_column",
+    "sequence_row_wise",
+]
+"""Kinds of sharding; those of sequences exchange a vector for each lookup."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +43,9 @@ class EmbeddingGroup:
     Attributes:
         lookup: forward kernel.
         update: backward kernel fused with the optimizer.
-        width: elements of the pooled vectors of one sample, all tables of the group.
+        width: elements of the pooled vectors of one sample, all tables of the group; 0 for sequences.
+        unpooled: elements of the vectors of sequences that a rank receives, one vector for each lookup; ``[P]`` where
+            ranks differ.
         lengths: bag lengths sent to the owners, None for copies.
         values: indices sent to the owners, None for copies.
         forward: pooled vectors to the ranks of their samples, one call after the other; none for copies.
@@ -43,7 +57,7 @@ class EmbeddingGroup:
         copied_bytes: their size.
     """
 
-    kind: Literal["column", "node_wise", "row_wise", "frequent", "data_parallel"]
+    kind: GroupKind
     lookup: EmbeddingLookup
     update: EmbeddingUpdate
     width: int
@@ -55,8 +69,9 @@ class EmbeddingGroup:
     fill: CacheFill | None = None
     copied_parameters: int = 0
     copied_bytes: float = 0.0
+    unpooled: Amount = 0.0
 
     @property
     def cut_by_rows(self) -> bool:
         """Whether the indices of a table go to several ranks, by row."""
-        return self.kind in ("node_wise", "row_wise")
+        return self.kind in ("node_wise", "row_wise", "sequence_row_wise")

@@ -15,14 +15,19 @@ from workloads.dlrm.iteration.groups import EmbeddingGroup
 from workloads.dlrm.iteration.layer_parts import LayerPart, layer_parts
 from workloads.dlrm.iteration.residency import with_residency
 from workloads.dlrm.model.batch_contents import batch_lookups
-from workloads.dlrm.model.dense import DenseLayer, DensePart, dense_part
+from workloads.dlrm.model.dense import DensePart, dense_part
+from workloads.dlrm.model.layers import DenseLayer
 from workloads.dlrm.model.model import DlrmModel, InteractionKind
+from workloads.dlrm.model.sequence_batches import lengths_on_ranks
 from workloads.dlrm.model.settings import DlrmSettings
 from workloads.dlrm.rows.cache import amount
 from workloads.dlrm.sharding.plan import Plan
 from workloads.graph.buckets import GRADIENT_BYTES, Bucket, gradient_buckets
 from workloads.graph.framework import Framework
 from workloads.graph.levels import WORLD
+
+PAYLOAD_BYTES = 16
+"""Time (int64) and action (int64) of a position, which no table has (generative-recommenders, ``dlrm_hstu.py``)."""
 
 COPIED_TABLES = "data_parallel_tables"
 """Stands for the gradients of copied tables among those of layers."""
@@ -173,7 +178,14 @@ class Job:
         tables, sent = self.plan.tables, batch_lookups(self.plan.tables, self.settings).sum(axis=0)
         lookups = amount(sent if len(sent) > 1 else sent / (self.settings.global_batch_size / self.batch))
         beside = self.dense.dense_features * 4 + tables.feature_count * self.settings.length_bytes
-        return self.batch * float(beside) + lookups * self.settings.index_bytes
+        positions = self._payload_bytes if self.dense.hstu is not None else 0.0
+        return self.batch * float(beside) + lookups * self.settings.index_bytes + positions
+
+    @property
+    def _payload_bytes(self) -> Amount:
+        """Times and actions of the positions that layers run over."""
+        attended = [known for known in self.plan.tables.sequences if known is not None and known.attended]
+        return amount(lengths_on_ranks(attended[0], self.settings.dealing).positions * PAYLOAD_BYTES)
 
     def vector_bytes(self, width: int) -> float:
         """Bytes of a dense activation ``[local batch, width]``."""

@@ -14,7 +14,8 @@ from math import gcd
 
 from inputs.errors import InputError
 from simulator.precisions import Precision
-from workloads.dlrm.model.dense import DenseLayer, DensePart, padded_width
+from workloads.dlrm.model.dense import DensePart, padded_width
+from workloads.dlrm.model.layers import DenseLayer
 from workloads.dlrm.model.settings import DlrmSettings
 from workloads.graph.levels import ALONE, LevelStrategies, RankGroup
 

@@ -21,9 +21,14 @@ import numpy as np
 from simulator.operators import Amount, FloatArray
 from simulator.precisions import WIRE_BYTES
 from simulator.program import IntArray
+from workloads.dlrm.iteration.hstu_kernels import stack_positions
+from workloads.dlrm.iteration.hstu_memory import SequenceBytes, stack_peak
 from workloads.dlrm.iteration.job import Job, make_job
 from workloads.dlrm.iteration.layer_parts import LayerPart, layer_parts
-from workloads.dlrm.model.dense import DenseLayer, DensePart, dense_part
+from workloads.dlrm.model.batch_contents import batch_lookups
+from workloads.dlrm.model.dense import DensePart, dense_part
+from workloads.dlrm.model.hstu_part import HstuPart
+from workloads.dlrm.model.layers import DenseLayer
 from workloads.dlrm.model.model import DlrmModel
 from workloads.dlrm.model.settings import DlrmSettings
 from workloads.dlrm.model.storage import KEY_VALUE, WRITE_BUFFER_BYTES, Item, stored_bytes
@@ -81,6 +86,8 @@ def bytes_beside_tables(model: DlrmModel, tables: Tables, settings: DlrmSettings
     Activations, buffers and inputs are those of evenly spread tables; planners stay within the rest.
     """
     part, batch, width = dense_part(model, tables), settings.local_batch_size, int(tables.pooled_dim.sum())
+    if part.hstu is not None:
+        return _beside_sequences(part, part.hstu, tables, settings)
     parts = layer_parts(part, settings)
     per_byte = 2 + DENSE_STATE[settings.optimizer.dense]
     element = batch * settings.dense_bytes
@@ -100,6 +107,23 @@ def bytes_beside_tables(model: DlrmModel, tables: Tables, settings: DlrmSettings
     )
     gathered = gathered_weights_bytes(parts, settings) + partial_sums_bytes(parts, settings)
     return own * per_byte + gathered + max(forward, backward) + ahead + inputs + reserve
+
+
+def _beside_sequences(part: DensePart, stack: HstuPart, tables: Tables, settings: DlrmSettings) -> float:
+    """`bytes_beside_tables` of a stack of HSTU layers, on the rank with the longest histories."""
+    positions, lookups = stack_positions(stack, tables, settings), batch_lookups(tables, settings)
+    elements = (tables.dim @ lookups) / (1 if lookups.shape[1] > 1 else settings.world_size)
+    wire = max(settings.forward_bytes, settings.backward_bytes)
+    vectors = SequenceBytes(
+        elements * settings.forward_bytes, elements * settings.backward_bytes, float(elements.mean()) * wire
+    )
+    activations, buffers = stack_peak(stack, positions, vectors, settings, settings.world_size)
+    schedule, per_byte = SCHEDULES[settings.pipeline], 2 + DENSE_STATE[settings.optimizer.dense]
+    indices = float((lookups.sum(axis=0) / (1 if lookups.shape[1] > 1 else settings.world_size)).max())
+    inputs = (schedule.batches_on_device + schedule.exchanged_on_device) * indices * settings.index_bytes
+    ahead = schedule.lookup * float(elements.max()) * settings.forward_bytes
+    reserve = settings.framework.reserve_bytes.value + _cast_weight_bytes(part, {}, settings)
+    return float((activations + buffers).max()) + per_byte * part.bytes + inputs + ahead + reserve
 
 
 def stored_on_ranks(plan: Plan, settings: DlrmSettings) -> dict[tuple[Tier, Item], FloatArray]:
@@ -131,11 +155,32 @@ def stored_on_ranks(plan: Plan, settings: DlrmSettings) -> dict[tuple[Tier, Item
 
 def _at_the_peak(job: Job) -> tuple[FloatArray, FloatArray]:
     """Activations and buffers of each rank at its peak moment, see the module; two ``[P]``."""
+    if job.dense.hstu is not None:
+        return _stack_peak(job, job.dense.hstu)
     cast = _cast_weight_bytes(job.dense, job.parts, job.settings)
     kept = job.vector_bytes(kept_width(job.dense, job.parts) + job.pooled_width) + cast
     left, buffers = job.vector_bytes(_width(job.dense.bottom, job.parts) + job.pooled_width), _buffer_bytes(job)
     forward = kept > left + buffers
     return np.where(forward, kept, left), np.where(forward, 0.0, buffers)
+
+
+def _stack_peak(job: Job, stack: HstuPart) -> tuple[FloatArray, FloatArray]:
+    """The same of a stack of HSTU layers (`workloads.dlrm.iteration.hstu_memory`)."""
+    received = unpooled_elements(job)
+    served: Amount = 0.0
+    for group in job.groups:
+        for call in group.forward:
+            served = served + np.asarray(call.bytes) / WIRE_BYTES[call.dtype]
+    settings, wire = job.settings, max(job.settings.forward_bytes, job.settings.backward_bytes)
+    vectors = SequenceBytes(received * settings.forward_bytes, received * settings.backward_bytes, served * wire)
+    positions = stack_positions(stack, job.plan.tables, settings)
+    activations, buffers = stack_peak(stack, positions, vectors, settings, job.plan.world_size)
+    return activations + _cast_weight_bytes(job.dense, job.parts, settings), buffers
+
+
+def unpooled_elements(job: Job) -> Amount:
+    """Elements of the vectors of sequences that a rank receives in a pass."""
+    return sum((group.unpooled for group in job.groups), 0.0)
 
 
 def _held_bytes(job: Job) -> float:
@@ -200,10 +245,10 @@ def _input_bytes(job: Job) -> Amount:
     return schedule.batches_on_device * job.input_bytes + schedule.exchanged_on_device * received
 
 
-def _pooled_ahead_bytes(job: Job) -> float:
-    """Pooled vectors of the batches that are looked up ahead."""
-    size = job.batch * job.pooled_width * job.settings.forward_bytes
-    return float(SCHEDULES[job.settings.pipeline].lookup * size)
+def _pooled_ahead_bytes(job: Job) -> Amount:
+    """Pooled vectors, or vectors of sequences, of the batches that are looked up ahead."""
+    size = (job.batch * job.pooled_width + unpooled_elements(job)) * job.settings.forward_bytes
+    return SCHEDULES[job.settings.pipeline].lookup * size
 
 
 def _queued_batches(settings: DlrmSettings) -> int:

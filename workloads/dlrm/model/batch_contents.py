@@ -14,6 +14,7 @@ import numpy as np
 
 from simulator.operators import FloatArray
 from workloads.dlrm.laws.pooling import PoolingSpread
+from workloads.dlrm.model.sequence_batches import lengths_on_ranks
 from workloads.dlrm.model.settings import DlrmSettings
 from workloads.dlrm.model.tables import Tables
 
@@ -26,11 +27,25 @@ def batch_lookups(tables: Tables, settings: DlrmSettings) -> FloatArray:
     """
     samples = settings.global_batch_size / settings.world_size
     mean = tables.lookups_per_sample * samples
+    if tables.sequences:
+        return _positions(tables, settings)
     if not tables.pooling:
         return np.asarray(mean * settings.world_size)[:, None]
     deviation = batch_deviation(tables, samples)
     drawn = np.stack([_normal(settings.seed, name, settings.world_size) for name in tables.names])
     return np.maximum(mean[:, None] + deviation[:, None] * drawn, 0.0)
+
+
+def _positions(tables: Tables, settings: DlrmSettings) -> FloatArray:
+    """Lookups of tables of sequences, see `batch_lookups`: all of a sequence have those of its positions."""
+    ranks, found = settings.world_size, []
+    for sequence, features in zip(tables.sequences, tables.features.tolist(), strict=True):
+        if sequence is None:
+            raise ValueError("pooled tables beside sequences")
+        found.append(features * lengths_on_ranks(sequence, settings.dealing).positions)
+    if all(len(positions) == 1 for positions in found):
+        return np.stack(found) * ranks
+    return np.stack([np.broadcast_to(positions, ranks) for positions in found])
 
 
 def batch_deviation(tables: Tables, samples: float) -> FloatArray:

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from inputs.errors import InputError
 from simulator.precisions import Precision
+from workloads.dlrm.model.hstu_part import HstuPart, hstu_part
+from workloads.dlrm.model.layers import DenseLayer
 from workloads.dlrm.model.model import DlrmModel
 from workloads.dlrm.model.tables import Tables
 from workloads.graph.buckets import GRADIENT_BYTES
@@ -22,27 +24,6 @@ stand in for a mean have no multiple either."""
 
 
 @dataclass(frozen=True, slots=True)
-class DenseLayer:
-    """A linear layer ``[outputs, inputs]``; ``activation`` is an elementwise kernel after it."""
-
-    name: str
-    inputs: int
-    outputs: int
-    activation: bool = True
-    bias: bool = True
-
-    @property
-    def parameters(self) -> int:
-        """Weights and biases."""
-        return self.inputs * self.outputs + (self.outputs if self.bias else 0)
-
-    @property
-    def flops_per_sample(self) -> int:
-        """Forward pass, two per multiply-add; biases not counted, as in published figures."""
-        return 2 * self.inputs * self.outputs
-
-
-@dataclass(frozen=True, slots=True)
 class DensePart:
     """Layers in forward order.
 
@@ -52,6 +33,7 @@ class DensePart:
         interaction_inputs: width of all vectors that enter the interaction.
         interaction_outputs: width of what enters the top MLP.
         interaction_flops_per_sample: FLOP of the dot interaction's batched product; 0 for other interactions.
+        hstu: the stack of layers over positions; None: there is none.
     """
 
     dense_features: int
@@ -61,11 +43,13 @@ class DensePart:
     interaction_inputs: int
     interaction_outputs: int
     interaction_flops_per_sample: int
+    hstu: HstuPart | None = None
 
     @property
     def layers(self) -> tuple[DenseLayer, ...]:
-        """All layers in forward order."""
-        return (*self.bottom, *self.cross, *self.top)
+        """All layers in forward order; learned vectors of a stack over positions count as layers."""
+        stack = () if self.hstu is None else self.hstu.named_layers()
+        return (*self.bottom, *self.cross, *stack, *self.top)
 
     @property
     def kept_outputs(self) -> int:
@@ -103,6 +87,9 @@ def dense_part(model: DlrmModel, tables: Tables) -> DensePart:
         InputError: a dot interaction of vectors of different lengths.
     """
     features, bottom_widths, top_widths = _widths(model)
+    if model.hstu is not None:
+        stack = hstu_part(model.hstu, tables)
+        return DensePart(features, (), (), _mlp("top", stack.width, top_widths), 0, stack.width, 0, stack)
     bottom = _mlp("bottom", features, bottom_widths)
     beside = (features, *bottom_widths)[-1]
     inputs = beside + int(tables.pooled_dim.sum())

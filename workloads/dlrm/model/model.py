@@ -7,6 +7,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
+from inputs.errors import nearest_name
 from inputs.keys import KeyPath
 from inputs.model import Strict, problem
 from inputs.quantities import Quantity
@@ -15,7 +16,9 @@ from inputs.yaml_lines import Document, load_yaml
 from workloads.catalogs import MODELS
 from workloads.dlrm.laws.index_laws import IndexLaw
 from workloads.dlrm.laws.pooling import PoolingSpread
+from workloads.dlrm.model.hstu import Hstu
 from workloads.dlrm.model.measured_rows import everywhere, with_counts
+from workloads.dlrm.model.sequences import SequenceFeature, check_named, with_lengths
 from workloads.dlrm.model.table_list import PoolingFactor, Rows, TableCount, TableGroup, Width, read_table_list
 from workloads.family import Model
 from workloads.graded import Graded, value_path
@@ -23,7 +26,8 @@ from workloads.graded import Graded, value_path
 LayerCount = Annotated[int, Quantity("count", 1, 10_000)]
 Samples = Annotated[int, Quantity("count", 1, 1e12)]
 Limit = Annotated[float, Field(ge=1e-6, le=1e15)]
-InteractionKind = Literal["dot", "cat", "dcnv2", "pool", "reduce"]
+InteractionKind = Literal["dot", "cat", "dcnv2", "pool", "reduce", "hstu"]
+DenseFeatures = Annotated[int, Quantity("count", 0, 1e6)]
 
 
 class Range(Strict):
@@ -68,10 +72,11 @@ class UniformMlp(Strict):
 class Mlp(Strict):
     """Widths of the layers' outputs; the input of the bottom MLP is the number of dense features.
 
-    Without bottom layers the dense features enter the interaction as they are.
+    Without bottom layers the dense features enter the interaction as they are. Beside a stack of HSTU layers there are
+    none of them.
     """
 
-    dense_features: Graded[Width]
+    dense_features: Graded[DenseFeatures]
     bottom: Graded[tuple[Width, ...]]
     top: Graded[Annotated[tuple[Width, ...], Field(min_length=1)]]
 
@@ -96,7 +101,10 @@ class DlrmModel(Model):
             output; ``cat``: concatenation; ``dcnv2``: cross layers on the concatenation; ``pool``: means of
             ``pool_stride`` neighbouring elements of the concatenated pooled vectors, beside the bottom MLP's output;
             ``reduce``: the sources do not say: every pooled vector is read once and a vector as wide as the top MLP's
-            input is written.
+            input is written; ``hstu``: layers of attention over the positions of a sequence, whose candidates enter
+            the top MLP.
+        sequences: lengths of the sequence features that tables name.
+        hstu: the layers of ``hstu``.
         cross: the cross layers of ``dcnv2``.
         pool_stride: elements that ``pool`` averages.
         index_reuse: law of row lookups: ``uniform``, the name of a measured reuse histogram, or a law
@@ -113,6 +121,8 @@ class DlrmModel(Model):
     interaction: Graded[InteractionKind]
     cross: Cross | None = None
     pool_stride: Graded[Width] | None = None
+    sequences: dict[str, SequenceFeature] | None = None
+    hstu: Hstu | None = None
     index_reuse: Graded[IndexLaw]
     pooling_spread: Graded[PoolingSpread] | None = None
     local_batch_size: Graded[Samples]
@@ -123,10 +133,37 @@ class DlrmModel(Model):
             if sum(getattr(self, key) is not None for key in keys) != 1:
                 named = f"{', '.join(keys[:-1])} and {keys[-1]}"
                 raise problem(f"exactly one of {named} must be given", expected=" or ".join(keys))
-        for key, kind in (("cross", "dcnv2"), ("pool_stride", "pool")):
+        for key, kind in (("cross", "dcnv2"), ("pool_stride", "pool"), ("hstu", "hstu")):
             if (getattr(self, key) is not None) != (self.interaction.value == kind):
                 raise problem(f"{key} goes with interaction {kind}, and only with it", expected="both or neither")
+        check_sequences(self)
         return self
+
+
+def check_sequences(model: DlrmModel) -> None:
+    """Check that sequences are read by a stack of HSTU layers, which has no other input.
+
+    Raises:
+        PydanticCustomError: they are not, or the stack has other inputs.
+    """
+    groups, given = () if model.tables is None else model.tables.value, model.sequences or {}
+    if model.hstu is None:
+        if given or any(group.sequence is not None for group in groups):
+            message, expected = "nothing reads the vectors of a sequence", "hstu, and interaction: hstu"
+            raise problem(message, expected=expected, key="interaction")
+        if model.mlp is not None and model.mlp.dense_features.value == 0:
+            raise problem("a DLRM has dense features", expected="1 or more", key="mlp.dense_features")
+        return
+    for key, name in (("sequence", model.hstu.sequence), ("context", model.hstu.context)):
+        if name is not None and name not in given:
+            known = f"one of sequences: {', '.join(given) or 'none is given'}"
+            nearest = nearest_name(name, given)
+            raise problem("a sequence without lengths", expected=known, nearest=nearest, key=f"hstu.{key}")
+    if model.mlp is None or model.mlp.dense_features.value or model.mlp.bottom.value:
+        expected = "mlp with dense_features: 0, bottom: [], and top"
+        raise problem("a stack of HSTU layers reads sequences only", expected=expected, key="mlp")
+    if model.tables is not None and any(group.sequence is None for group in groups):
+        raise problem("a table of an HSTU model without a sequence", expected="sequence", key="tables")
 
 
 def load_model(name_or_path: str | Path, *, origin: Document | None = None, key: str = "") -> DlrmModel:
@@ -152,8 +189,13 @@ def read_model(document: Document, *, prefix: KeyPath = ()) -> DlrmModel:
     if model.table_list is not None:
         model = _with_table_list(model, model.table_list, document, value_path(document, (*prefix, "table_list")))
     elif model.tables is not None:
-        groups = with_counts(model.tables.value, document, value_path(document, (*prefix, "tables")))
+        place = value_path(document, (*prefix, "tables"))
+        check_named(model.tables.value, model.sequences or {}, document, place)
+        groups = with_counts(model.tables.value, document, place)
         model = model.model_copy(update={"tables": model.tables.model_copy(update={"value": groups})})
+    if model.sequences is not None:
+        read = with_lengths(model.sequences, document, (*prefix, "sequences"))
+        model = model.model_copy(update={"sequences": read})
     return with_law(model, model.index_reuse, document, value_path(document, (*prefix, "index_reuse")))
 
 

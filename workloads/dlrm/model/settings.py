@@ -19,6 +19,7 @@ from workloads.dlrm.model.choices import (
     Overlap,
     PrecisionChoice,
 )
+from workloads.dlrm.model.sequence_batches import Batching, Dealing
 from workloads.dlrm.model.storage import LOCKING_PIPELINES
 from workloads.graph.choices import Progress, largest_share
 from workloads.graph.framework import CudaGraph, Framework, Pipeline
@@ -59,6 +60,9 @@ class DlrmSettings:
         copied: operations whose call copies its input before it issues the collective.
         iteration_samples: samples per iteration over all ranks; None: the samples of equal passes.
         dense: strategies of the dense layers.
+        batching: how samples of sequences are dealt to ranks.
+        padded: whether HSTU layers run over sequences padded to the longest one of a rank.
+        evaluates: whether an iteration is a forward pass only.
 
     Raises:
         InputError: a rank has no sample.
@@ -89,6 +93,9 @@ class DlrmSettings:
     copied: frozenset[str] = frozenset()
     iteration_samples: int | None = None
     dense: DenseStrategies = field(default_factory=DenseStrategies)
+    batching: Batching = "random"
+    padded: bool = False
+    evaluates: bool = False
 
     def __post_init__(self) -> None:
         """Check that every rank has a sample."""
@@ -104,6 +111,11 @@ class DlrmSettings:
     def local_batch_size(self) -> int:
         """Samples of a pass on the rank with most samples, which the other ranks wait for."""
         return largest_share(self.global_batch_size, self.world_size)
+
+    @property
+    def dealing(self) -> Dealing:
+        """How samples of sequences are dealt to ranks."""
+        return Dealing(self.global_batch_size, self.world_size, self.seed, self.batching)
 
     @property
     def nodes(self) -> int:

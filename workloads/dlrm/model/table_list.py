@@ -59,28 +59,39 @@ class TableGroup(Strict):
     ``pooling_factor`` is per feature, a list where features that share a table differ; each of the ``features`` (as
     many as the list has) gives a pooled vector. ``precision`` overrides the scenario's table precision, ``name`` the
     numbers by which tables are called; ``indices`` is the law of these tables where it is not the model's,
-    ``pooling_spread`` the distribution of their bag lengths.
+    ``pooling_spread`` the distribution of their bag lengths. ``sequence`` names a sequence of the model, in place of
+    ``pooling_factor``: each of its positions is looked up, and no vectors are summed.
     """
 
     rows: Rows
     dim: Width
-    pooling_factor: Pooling
+    pooling_factor: Pooling | None = None
     count: TableCount = 1
     precision: TablePrecision | None = None
     features: TableCount = 1
     name: str | None = None
     indices: IndexLaw | None = None
     pooling_spread: PoolingSpread | None = None
+    sequence: str | None = None
 
     @model_validator(mode="after")
     def _one_each(self) -> Self:
-        _require_one_each(self.pooling_factor, self.features)
+        if (self.pooling_factor is None) == (self.sequence is None):
+            what = "neither" if self.sequence is None else "both"
+            raise problem(f"{what} of pooling_factor and sequence", expected="one of the two", key="pooling_factor")
+        if self.sequence is not None and self.pooling_spread is not None:
+            expected = "lengths of the sequence"
+            raise problem("vectors of a sequence are not pooled", expected=expected, key="pooling_spread")
+        if self.pooling_factor is not None:
+            _require_one_each(self.pooling_factor, self.features)
         return self
 
     @property
     def feature_pooling(self) -> tuple[float, ...]:
-        """Mean lookups per sample of each feature."""
+        """Mean lookups per sample of each pooled feature; empty for sequences."""
         given = self.pooling_factor
+        if given is None:
+            return ()
         return given if isinstance(given, tuple) else (given,) * self.features
 
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from inputs.errors import InputError
 from simulator.operators import FloatArray
@@ -24,6 +25,7 @@ from workloads.dlrm.laws.index_laws import IndexLaw
 from workloads.dlrm.laws.pooling import PoolingSpread
 from workloads.dlrm.model.columns import COLUMN_MULTIPLE
 from workloads.dlrm.model.model import DlrmModel, Range, TablePopulation
+from workloads.dlrm.model.sequences import SequenceLengths, lengths_of
 from workloads.dlrm.model.table_list import TableGroup
 
 Law = TypeVar("Law")
@@ -43,6 +45,8 @@ class Tables:
         feature_pooling: table -> lookups per sample of each of its features, for tables whose features differ.
         indices: laws of tables that have one of their own ``[N]``; empty when none has.
         pooling: distributions of their bag lengths ``[N]``; empty when all are fixed.
+        sequences: lengths of the sequences whose positions they look up ``[N]``, None for pooled tables; empty when all
+            are pooled.
     """
 
     names: tuple[str, ...]
@@ -54,6 +58,7 @@ class Tables:
     feature_pooling: Mapping[int, tuple[float, ...]] = field(default_factory=dict)
     indices: tuple[IndexLaw | None, ...] = ()
     pooling: tuple[PoolingSpread | None, ...] = ()
+    sequences: tuple[SequenceLengths | None, ...] = ()
 
     def __len__(self) -> int:
         """N, the number of tables."""
@@ -70,9 +75,27 @@ class Tables:
         return self.feature_pooling.get(table, same)
 
     @property
+    def unpooled(self) -> NDArray[np.bool_]:
+        """Whether each lookup of a table gives a vector of its own ``[N]``."""
+        if not self.sequences:
+            return np.zeros(len(self), dtype=np.bool_)
+        return np.array([sequence is not None for sequence in self.sequences])
+
+    @property
+    def sequence_names(self) -> tuple[str | None, ...]:
+        """Sequence of each table ``[N]``, None for pooled ones."""
+        found = self.sequences or (None,) * len(self)
+        return tuple(None if sequence is None else sequence.name for sequence in found)
+
+    @property
     def pooled_dim(self) -> IntArray:
-        """Elements of the pooled vectors of all features of each table ``[N]``."""
-        return self.dim * self.features
+        """Elements of the pooled vectors of all features of each table ``[N]``; 0 for sequences."""
+        return self.dim * self.features * ~self.unpooled if self.sequences else self.dim * self.features
+
+    @property
+    def vectors(self) -> FloatArray:
+        """Vectors of a sample in each table, a mean ``[N]``: one for each feature, or for each lookup of a sequence."""
+        return np.where(self.unpooled, self.lookups_per_sample, self.features)
 
     @property
     def feature_count(self) -> int:
@@ -105,10 +128,12 @@ def expand_tables(model: DlrmModel, precision: str = "fp32") -> Tables:
         tables = _from_population(model.population, BYTES_PER_ELEMENT[precision])
         return tables if spread is None else replace(tables, pooling=(spread,) * len(tables))
     groups = model.tables.value if model.tables is not None else ()
+    known = lengths_of(model.sequences or {}, model.hstu, groups)
     return replace(
-        tables_of_groups(groups, precision),
+        tables_of_groups(groups, precision, known),
         indices=_given([group.indices for group in groups], groups),
-        pooling=_given([group.pooling_spread or spread for group in groups], groups),
+        pooling=_given([group.pooling_spread or spread for group in groups], groups) if not known else (),
+        sequences=_given([known[g.sequence] if g.sequence is not None else None for g in groups], groups),
     )
 
 
@@ -131,22 +156,26 @@ def in_order(tables: Tables, order: IntArray) -> Tables:
         feature_pooling={place[table]: each for table, each in tables.feature_pooling.items() if table in place},
         indices=tuple(tables.indices[table] for table in order) if tables.indices else (),
         pooling=tuple(tables.pooling[table] for table in order) if tables.pooling else (),
+        sequences=tuple(tables.sequences[table] for table in order) if tables.sequences else (),
     )
 
 
-def tables_of_groups(groups: tuple[TableGroup, ...], precision: str = "fp32") -> Tables:
+def tables_of_groups(
+    groups: tuple[TableGroup, ...], precision: str = "fp32", sequences: Mapping[str, SequenceLengths] | None = None
+) -> Tables:
     """The tables of groups, one entry each, without laws of lookups.
 
     Args:
         precision: element type of tables that do not state their own.
+        sequences: lengths of the sequences that groups name.
 
     Raises:
         InputError: two tables have one name.
     """
-    counts = [g.count for g in groups]
-    features = np.array([len(g.feature_pooling) for g in groups], dtype=np.int64)
-    pooling = np.array([math.fsum(g.feature_pooling) for g in groups]) / features
-    each = [g.feature_pooling for g in groups for _ in range(g.count)]
+    counts, of_groups = [g.count for g in groups], [_lookups(g, sequences or {}) for g in groups]
+    features = np.array([len(lookups) for lookups in of_groups], dtype=np.int64)
+    pooling = np.array([math.fsum(lookups) for lookups in of_groups]) / features
+    each = [lookups for g, lookups in zip(groups, of_groups, strict=True) for _ in range(g.count)]
     return Tables(
         names=_names(groups),
         rows=np.repeat(np.array([g.rows for g in groups], dtype=np.int64), counts),
@@ -158,6 +187,13 @@ def tables_of_groups(groups: tuple[TableGroup, ...], precision: str = "fp32") ->
         features=np.repeat(features, counts),
         feature_pooling={table: pooling for table, pooling in enumerate(each) if len(set(pooling)) > 1},
     )
+
+
+def _lookups(group: TableGroup, sequences: Mapping[str, SequenceLengths]) -> tuple[float, ...]:
+    """Mean lookups per sample of each feature of a group's tables."""
+    if group.sequence is None:
+        return group.feature_pooling
+    return (sequences[group.sequence].mean_positions,) * group.features
 
 
 def _given(laws: list[Law | None], groups: tuple[TableGroup, ...]) -> tuple[Law | None, ...]:

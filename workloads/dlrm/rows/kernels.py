@@ -109,7 +109,7 @@ class _Maker:
         return EmbeddingLookup(
             lookups=amount(self.lookups),
             row_bytes=amount(shards.lookups(self.rows.lookups * self.row_bytes)),
-            output_bytes=amount(self._pooled() * settings.lookup_bytes(summed=shards.parts > 1)),
+            output_bytes=amount(self._vectors() * settings.lookup_bytes(summed=self._summed)),
             index_bytes=amount(indices),
             tables=amount(self.features),
             missed=self._misses(),
@@ -120,10 +120,10 @@ class _Maker:
     def update(self) -> EmbeddingUpdate:
         shards, settings, table = self.shards, self.settings, self.shards.table
         distinct = self.traffic.distinct[table]
-        element = settings.gradient_bytes(gathered=shards.parts > 1)
-        pooled = self._pooled() * element
+        element = settings.gradient_bytes(gathered=self._summed)
+        vectors = self._vectors() * element
         gradient_reads = shards.lookups(self.traffic.lookups[table] * shards.dim) * element
-        gradients = np.minimum(pooled, gradient_reads)
+        gradients = np.minimum(vectors, gradient_reads)
         state = TABLE_STATE[settings.optimizer.tables]
         beside = STATE_BYTES * state.per_weight * shards.dim  # state of a row that is kept where its weights are
         here = self.storage.kernel[table] == FUSED
@@ -140,7 +140,7 @@ class _Maker:
             sort_bytes=amount(sort_bytes(self.lookups, held, settings.index_bytes)),
             tables=amount(self.features),
             repeated_gradient_bytes=amount(gradient_reads - gradients),
-            gradient_block_bytes=amount(pooled / np.maximum(self.features, 1.0)),
+            gradient_block_bytes=amount(vectors / np.maximum(self.features, 1.0)),
             padding_bytes=amount(2.0 * shards.distinct(whole)),
             deviation=self._deviation(),
             host=HostTraffic(amount(host), amount(host)) if host.any() else None,
@@ -170,9 +170,16 @@ class _Maker:
         )
         return cache_fill(ranks, self.settings.index_bytes)
 
-    def _pooled(self) -> FloatArray:
-        """Elements of pooled vectors on each rank ``[P]``."""
+    @property
+    def _summed(self) -> bool:
+        """Whether vectors are partial sums of several ranks; those of sequences are not."""
+        return self.shards.parts > 1 and not self.tables.sequences
+
+    def _vectors(self) -> FloatArray:
+        """Elements of the vectors on each rank ``[P]``: pooled ones, or one for each lookup of a sequence."""
         shards = self.shards
+        if self.tables.sequences:
+            return shards.lookups(self.traffic.lookups[shards.table] * shards.dim)
         outputs = shards.outputs or shards.full
         return outputs(shards.samples * (shards.dim * self.tables.features[shards.table]).astype(np.float64))
 

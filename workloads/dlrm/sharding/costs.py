@@ -142,8 +142,8 @@ class EngineCosts:
     def block_weights(self, table: IntArray, blocks: int) -> FloatArray:
         """Seconds of each block of rows of tables over those of a block of the mean ``[S, blocks, 4]``.
 
-        A block has the lookups that its popular rows draw, its distinct rows, and all pooled vectors. Blocks of tables
-        with uniform popularity count as equal.
+        A block has the lookups that its popular rows draw, its distinct rows, and all pooled vectors, or those of its
+        lookups of a sequence. Blocks of tables with uniform popularity count as equal.
         """
         found = np.ones((len(table), blocks, _PHASES))
         for shard, number in enumerate(table.tolist()):
@@ -165,7 +165,8 @@ class EngineCosts:
         kernels_of = [own / np.maximum(even, TINY_S) for own, even in zip(each, mean, strict=True)]
         of_lookups, of_lengths = self._input_s(number, blocks)
         received = (of_lookups * lookups[0] * blocks + of_lengths) / np.maximum(of_lookups + of_lengths, TINY_S)
-        return np.stack([*kernels_of, np.ones(blocks), received], axis=1)
+        output = lookups[0] * blocks if self.tables.sequences else np.ones(blocks)
+        return np.stack([*kernels_of, output, received], axis=1)
 
     def _weighted(self, seconds: FloatArray) -> FloatArray:
         if self._weight is None:
@@ -202,8 +203,8 @@ class EngineCosts:
             world: whether these are all ranks, not the ranks of one node.
         """
         forward_s, update_s = self._kernels_s(table, dim, ranks)
-        pooled = float(self.settings.exchanged_samples) * dim * self.tables.features[table]
-        exchange = pooled * self._output_s_per_element("world" if world else "node" if ranks > 1 else None)
+        vectors = float(self.settings.exchanged_samples) * dim * self.tables.vectors[table]
+        exchange = vectors * self._output_s_per_element("world" if world else "node" if ranks > 1 else None)
         return np.stack([forward_s, update_s, exchange, sum(self._input_s(table, ranks))], axis=1)
 
     def _input_s(self, table: IntArray, ranks: int) -> tuple[FloatArray, FloatArray]:
@@ -225,7 +226,7 @@ class EngineCosts:
         Args:
             over: ranks over which rows are spread, None for whole rows.
         """
-        settings, width = self.settings, float(self.tables.pooled_dim.sum())
+        settings, width = self.settings, float(self.tables.dim @ self.tables.vectors)
         local, ranks = settings.local_batch_size * width, settings.local_world_size
         sent = sum(
             size * self._s_per_byte("all_to_all", "cross_node" if over == "node" else "world", local * size)
@@ -233,6 +234,8 @@ class EngineCosts:
         )
         if over is None:
             return sent
+        if self.tables.sequences:  # a rank sends the vectors that it serves
+            return sent / (settings.world_size if over == "world" else ranks)
         samples = local * (settings.world_size if over == "world" else ranks)
         size, back = WIRE_BYTES[settings.summed_forward], WIRE_BYTES[settings.gathered_backward]
         summed = size * self._s_per_byte("reduce_scatter", over, samples * size)

@@ -152,7 +152,7 @@ def _pieces_on_nodes(tables: Tables, table: IntArray, context: PlanningContext, 
     on all ranks. Tables outside device memory stay on all ranks, which then need equal amounts of host memory.
     """
     found, nodes = np.zeros(len(tables), dtype=np.int64), context.world_size // context.local_world_size
-    if not context.whole_nodes or nodes < 2 or context.storage is not None or not len(table):
+    if not context.rows_over_nodes or nodes < 2 or context.storage is not None or not len(table):
         return found
     pieces = np.minimum(pieces_within(tables, table, context, limit_bytes, context.local_world_size), nodes)
     widest = widest_range(tables.dim[table], pieces)

@@ -94,11 +94,16 @@ class PlanningContext:
         return self.world_size % self.local_world_size == 0
 
     @property
+    def rows_over_nodes(self) -> bool:
+        """Whether tables can be cut by rows over the ranks of a node; TorchRec has no such kind for sequences."""
+        return self.whole_nodes and not self.costs.tables.sequences
+
+    @property
     def cuts_over_nodes(self) -> bool:
-        """Whether a plan may cut tables by rows over the ranks of nodes."""
+        """Whether a plan may cut tables by rows over the ranks of nodes, instead of leaving them whole."""
         settings, several = self.costs.settings, self.world_size > self.local_world_size > 1
         exchanged = settings.exchange == "all_to_all" and settings.hybrid is None
-        return several and self.whole_nodes and exchanged and self.storage is None and self.choice is None
+        return several and self.rows_over_nodes and exchanged and self.storage is None and self.choice is None
 
     def stored_bytes(
         self,

@@ -44,7 +44,7 @@ def options_of(dim: int, context: PlanningContext) -> list[Option]:
     found += [Option("column_wise", 2**k) for k in range(1, most.bit_length()) if 2**k <= most]
     found += [BY_ROWS, COPIED]
     nodes = context.world_size // context.local_world_size
-    if context.whole_nodes and nodes > 1:
+    if context.rows_over_nodes and nodes > 1:
         found += [Option("table_row_wise")]
         found += [Option("grid_shard", 2**k) for k in range(1, nodes.bit_length()) if 2**k <= min(nodes, most)]
     return found

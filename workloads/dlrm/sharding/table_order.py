@@ -45,6 +45,7 @@ def sorted_tables(tables: Tables, context: PlanningContext) -> IntArray:
             tables.pooling_of_features(table),
             repr((tables.indices or nothing)[table]),
             repr((tables.pooling or nothing)[table]),
+            repr((tables.sequences or nothing)[table]),
             () if choice is None else (*choice.allowed[table].tolist(), float(choice.load_factor[table])),
             tables.names[table],
         )

@@ -143,6 +143,8 @@ def _by_columns(tables: Tables, context: PlanningContext, name: str, pieces: Int
 
 
 def _by_nodes(tables: Tables, context: PlanningContext, name: str, pieces: IntArray) -> Plan:
+    if tables.sequences:
+        raise InfeasibleError(f"vectors of sequences come from whole rows: {name} is no sharding of theirs")
     nodes, local = _nodes(context), context.local_world_size
     table, column, dim = cut_columns(all_tables(tables), tables.dim, pieces)
     costs, sizes = context.costs.node_shard_s(table, dim), block_bytes(tables, context, table, dim, local)

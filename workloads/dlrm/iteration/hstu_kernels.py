@@ -1,0 +1,99 @@
+"""Kernels of HSTU layers and of what stands before and behind them, forward and backward.
+
+Linear layers are products over all positions of a rank; attention takes the sum of squares of the positions of its
+samples. The kernels between them read and write activations: norms, gates, sums, concatenations. Their reads and writes
+are counted in vectors of a position, from generative-recommenders (``stu.py``, ``hstu_compute.py``,
+``preprocessors.py``), whose layers may compute UVQK and the gated attention again in the backward pass.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from simulator.operators import Amount, Attention, Elementwise
+from workloads.dlrm.iteration.job import Job
+from workloads.dlrm.model.hstu_part import HstuPart
+from workloads.dlrm.model.sequence_batches import RankLengths, lengths_on_ranks
+from workloads.dlrm.model.settings import DlrmSettings
+from workloads.dlrm.model.tables import Tables
+from workloads.dlrm.rows.kernels import amount
+
+ATTENTION_BACKWARD = 2.5
+"""Products of the backward pass of attention over those of the forward pass (FlashAttention-2, arXiv:2307.08691)."""
+
+
+@dataclass(frozen=True, slots=True)
+class StackPositions:
+    """Positions on a rank; each ``[P]`` where ranks differ.
+
+    Attributes:
+        samples: number of samples.
+        own: positions of the sequence, candidates included.
+        all: positions that layers run over, contextual ones included, and padding where there is any.
+        squares: sum of the squares of the samples' ``all``.
+        targets: candidates.
+    """
+
+    samples: Amount
+    own: Amount
+    all: Amount
+    squares: Amount
+    targets: Amount
+
+
+def jagged(stack: HstuPart, tables: Tables, settings: DlrmSettings) -> RankLengths:
+    """Positions that the layers of a stack need, without padding."""
+    sequence = next(known for known in tables.sequences if known is not None and known.attended)
+    return lengths_on_ranks(sequence, settings.dealing).beside(stack.contextual)
+
+
+def stack_positions(stack: HstuPart, tables: Tables, settings: DlrmSettings) -> StackPositions:
+    """Positions that the layers of a stack run over on each rank."""
+    found = jagged(stack, tables, settings)
+    over = found.padded() if settings.padded else found
+    sequence = next(known for known in tables.sequences if known is not None and known.attended)
+    return StackPositions(
+        samples=amount(found.samples),
+        own=amount(over.positions - found.samples * stack.contextual),
+        all=amount(over.positions),
+        squares=amount(over.squares),
+        targets=amount(found.samples * sequence.targets),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class StackKernels:
+    """Kernels of a job's stack."""
+
+    job: Job
+    stack: HstuPart
+    positions: StackPositions
+
+    @classmethod
+    def of(cls, job: Job, stack: HstuPart) -> StackKernels:
+        """Those of a job."""
+        return cls(job, stack, stack_positions(stack, job.plan.tables, job.settings))
+
+    def pointwise(self, read: float, written: float, positions: Amount | None = None) -> Elementwise:
+        """A kernel that reads and writes so many elements of each position."""
+        size = (self.positions.all if positions is None else positions) * float(self.job.element_bytes)
+        return Elementwise(size * read, size * written)
+
+    def attention(self, *, backward: bool = False) -> Attention:
+        """Attention of a layer, or its gradients."""
+        hstu, positions = self.stack.hstu, self.positions
+        flops = positions.squares * float(hstu.queries + hstu.values)
+        moved = 2 * hstu.queries + 2 * hstu.values  # q, k, v and the result; backward their gradients, too
+        return Attention(
+            flops=flops * (ATTENTION_BACKWARD if backward else 1.0),
+            bytes=positions.all * float(moved * self.job.element_bytes) * (2.0 if backward else 1.0),
+            head_dim=max(hstu.qk_width.value, hstu.value_width.value),
+            sequence=amount(np.asarray(positions.squares) / np.maximum(positions.all, 1.0)),
+            precision=self.job.precision,
+            causal=True,
+            backward=backward,
+            kernel=hstu.kernel.value,
+            pointwise=True,
+        )

@@ -1,0 +1,89 @@
+"""Activations of a stack of HSTU layers and the vectors of sequences in flight: bytes on each rank at three moments.
+
+Counted as PyTorch keeps them (autograd of generative-recommenders' modules), in vectors of a position:
+
+- forward: the received vectors, which the model's forward still references; what autograd keeps; the last layer's
+  normalised input and UVQK;
+- backward of the last layer: what autograd keeps; UVQK computed again, its gradient, and those of x and the attention;
+- embedding backward: gradients of the received vectors, their copy in the order of the owners, and the gradients that
+  an owner receives. Before the forward pass the owner's vectors and the received ones take less.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from simulator.operators import Amount, FloatArray
+from workloads.dlrm.iteration.hstu_kernels import StackPositions
+from workloads.dlrm.model.hstu import PROJECTED
+from workloads.dlrm.model.hstu_part import HstuPart
+from workloads.dlrm.model.layers import DenseLayer
+from workloads.dlrm.model.settings import DlrmSettings
+
+
+@dataclass(frozen=True, slots=True)
+class SequenceBytes:
+    """Vectors of sequences on a rank, bytes; each ``[P]`` where ranks differ.
+
+    Attributes:
+        received: vectors of its own samples, as they come.
+        gradients: their gradients, as they go.
+        served: vectors or gradients that its shards exchange for all samples, whichever are larger.
+    """
+
+    received: Amount
+    gradients: Amount
+    served: Amount
+
+
+def stack_peak(
+    stack: HstuPart, positions: StackPositions, vectors: SequenceBytes, settings: DlrmSettings, ranks: int
+) -> tuple[FloatArray, FloatArray]:
+    """Activations and buffers of each rank at its peak moment; two ``[P]``."""
+    element, every = float(settings.dense_bytes), positions.all
+    cast = vectors.received * (element / settings.forward_bytes)
+    if settings.evaluates:
+        width = max(_layer_width(stack), stack.width)
+        moments = [(vectors.received + cast + every * element * width, 0.0), (0.0, vectors.received + vectors.served)]
+    else:
+        kept = cast + _kept_bytes(stack, positions, element)
+        forward = vectors.received + kept + every * element * _layer_width(stack) * stack.hstu.recompute.value
+        backward = kept + every * element * _backward_width(stack)
+        moments = [(forward, 0.0), (backward, 0.0), (vectors.gradients, vectors.gradients + vectors.served)]
+    activations, buffers = (
+        np.stack([np.broadcast_to(np.asarray(moment[part], dtype=np.float64), ranks) for moment in moments])
+        for part in (0, 1)
+    )
+    peak = np.argmax(activations + buffers, axis=0)
+    everyone = np.arange(ranks)
+    return activations[peak, everyone], buffers[peak, everyone]
+
+
+def _kept_bytes(stack: HstuPart, positions: StackPositions, element: float) -> Amount:
+    """Bytes that autograd keeps beside the cast inputs: of MLPs before the layers, of layers, of the dropout's mask."""
+    hstu, width = stack.hstu, stack.width
+    of_mlps = sum(_of_mlp(mlp) for mlp in (*stack.content, stack.action))
+    of_layer = width + 2 * hstu.values  # x, u, and the attention
+    if not hstu.recompute.value:  # the normalised x, q, k and v, and the gated attention
+        of_layer += width + 2 * hstu.queries + hstu.values + PROJECTED * hstu.values
+    of_candidates = _of_mlp(stack.item) + 2 * width
+    kept = positions.own * float(of_mlps) + positions.all * float(stack.layers * of_layer + width)
+    return element * (kept + positions.targets * float(of_candidates)) + positions.all * float(width)
+
+
+def _of_mlp(layers: Sequence[DenseLayer]) -> int:
+    """Elements that an MLP keeps: inputs of its norms, and of the next linear layer; its last output is only added."""
+    return sum(2 * layer.outputs for layer in layers) - (layers[-1].outputs if layers else 0)
+
+
+def _layer_width(stack: HstuPart) -> int:
+    """Elements of a position that a layer frees again in its forward pass: normalised x and UVQK, or the gated rest."""
+    return max(stack.width + stack.hstu.projected, PROJECTED * stack.hstu.values)
+
+
+def _backward_width(stack: HstuPart) -> int:
+    """Elements of a position of a layer in its backward pass: x normalised, UVQK, gradients of UVQK, attention and x."""
+    return 2 * stack.width + 2 * stack.hstu.projected + stack.hstu.values

@@ -1,0 +1,86 @@
+"""HSTU: hierarchical sequential transduction units, which let the positions of a history attend to each other.
+
+A layer (Zhai et al., arXiv 2402.17152) normalises its input x, projects it to u, v, q and k (UVQK), computes
+``SiLU(q k^T / sqrt(d)) v`` without a softmax, gates the normalised result with ``SiLU(u)``, and projects u, the
+attention and the gated attention back to the width of x, which is added.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from inputs.model import Strict
+from inputs.quantities import Quantity
+from simulator.operators import AttentionKernel
+from workloads.dlrm.model.table_list import Width
+from workloads.graded import Graded
+
+TRAINED, ATTENTION_TRAINED = 3.0, 3.5
+"""Operations of a training pass over those of the forward pass: linear layers have a product for each of both
+gradients; attention has five products for two (FlashAttention-2, arXiv:2307.08691)."""
+
+PROJECTED = 3
+"""Vectors of a head that the output layer projects: u, the attention, and the gated attention (generative-recommenders,
+``stu.py``: ``concat_u``, ``concat_x``)."""
+
+Layers = Annotated[int, Quantity("count", 1, 10_000)]
+Buckets = Annotated[int, Quantity("count", 1, 1e9)]
+
+
+class Hstu(Strict):
+    """A stack of HSTU layers over the positions of a sequence.
+
+    Attributes:
+        sequence: the sequence that attention runs over.
+        context: the sequence of features that stand before it, one position each; None: there are none.
+        layers: number of layers.
+        width: elements of a position.
+        heads: heads of attention.
+        qk_width: elements of a head's query, and of its key.
+        value_width: elements of a head's value, and of its u.
+        preprocessor_width: hidden width of the MLPs that bring vectors of a position to ``width``.
+        action_width: elements of the embedding of a position's action; None: positions have no actions.
+        position_buckets: rows of the learned vectors of positions and of times together; None: there are none.
+        item_width: hidden width of the MLP over the candidates' own vectors; None: there is none.
+        recompute: whether the backward pass computes UVQK and the gated attention again instead of keeping them.
+        kernel: kernel of the attention, whose rate counts (`simulator.compute.attention`).
+    """
+
+    sequence: str
+    context: str | None = None
+    layers: Graded[Layers]
+    width: Graded[Width]
+    heads: Graded[Width]
+    qk_width: Graded[Width]
+    value_width: Graded[Width]
+    preprocessor_width: Graded[Width] | None = None
+    action_width: Graded[Width] | None = None
+    position_buckets: Graded[Buckets] | None = None
+    item_width: Graded[Width] | None = None
+    recompute: Graded[bool] = Field(default_factory=lambda: Graded(value=False, source="none", grade="assumed"))
+    kernel: Graded[AttentionKernel] = Field(
+        default_factory=lambda: Graded(value="flash2", source="none", grade="assumed")
+    )
+
+    @property
+    def values(self) -> int:
+        """Elements of the values, or of u, of all heads."""
+        return self.heads.value * self.value_width.value
+
+    @property
+    def queries(self) -> int:
+        """Elements of the queries, or of the keys, of all heads."""
+        return self.heads.value * self.qk_width.value
+
+    @property
+    def projected(self) -> int:
+        """Elements of u, v, q and k together."""
+        return 2 * (self.values + self.queries)
+
+    @property
+    def even_positions(self) -> float:
+        """Length of a history at which attention takes as many operations as the linear layers of a block."""
+        linear = 2.0 * self.width.value * (self.projected + PROJECTED * self.values)
+        return TRAINED * linear / (ATTENTION_TRAINED * (self.queries + self.values))

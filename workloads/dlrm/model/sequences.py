@@ -1,0 +1,152 @@
+"""Sequence features: histories of which every position is looked up, and no vectors are summed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated
+
+from inputs.errors import InputError, nearest_name
+from inputs.keys import KeyPath
+from inputs.model import Strict
+from inputs.quantities import Quantity
+from inputs.yaml_lines import Document
+from workloads.dlrm.laws.sequence_lengths import LengthLaw, MaxLength, check_longest, read_lengths
+from workloads.dlrm.model.hstu import Hstu
+from workloads.dlrm.model.table_list import TableGroup
+from workloads.graded import Graded, value_path
+
+Targets = Annotated[int, Quantity("count", 0, 100_000)]
+
+
+class SequenceFeature(Strict):
+    """Features that have the same length in a sample, such as the items of a history and their artists.
+
+    Attributes:
+        max_length: positions that are kept of a longer history.
+        lengths: distribution of the lengths.
+        targets: candidates behind the history, each a position with lookups of its own.
+    """
+
+    max_length: Graded[MaxLength]
+    lengths: Graded[LengthLaw]
+    targets: Graded[Targets] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SequenceLengths:
+    """Lengths of a sequence; hashable.
+
+    Attributes:
+        name: its name in the model, by which draws are keyed.
+        maximum: largest length without targets.
+        targets: positions of candidates in every sample.
+        attended: whether HSTU layers run over it, so that samples are dealt to ranks by its lengths.
+        context: positions beside it in every sample, which the layers run over, too.
+        even_positions: length at which work that grows with a length's square is as much as that which grows with the
+            length.
+    """
+
+    name: str
+    law: LengthLaw
+    maximum: int
+    targets: int = 0
+    attended: bool = False
+    context: int = 0
+    even_positions: float = 0.0
+
+    @property
+    def mean_positions(self) -> float:
+        """Mean number of positions of a sample, candidates included."""
+        return self.law.mean_length(self.maximum) + self.targets
+
+    @property
+    def fixed(self) -> bool:
+        """Whether all samples have the same length."""
+        return self.law.distribution == "fixed"
+
+
+def lengths_of(
+    sequences: Mapping[str, SequenceFeature], hstu: Hstu | None, groups: tuple[TableGroup, ...]
+) -> dict[str, SequenceLengths]:
+    """Lengths of each sequence of a model, and the work that they are for its layers.
+
+    Args:
+        groups: the model's tables.
+    """
+    found: dict[str, SequenceLengths] = {}
+    for name, feature in sequences.items():
+        targets = 0 if feature.targets is None else feature.targets.value
+        known = SequenceLengths(name, feature.lengths.value, feature.max_length.value, targets)
+        if hstu is not None and name == hstu.sequence:
+            context = sum(g.count * g.features for g in groups if g.sequence == hstu.context and hstu.context)
+            known = replace(known, attended=True, context=context, even_positions=hstu.even_positions)
+        found[name] = known
+    return found
+
+
+def with_lengths(
+    sequences: Mapping[str, SequenceFeature], document: Document, path: KeyPath
+) -> dict[str, SequenceFeature]:
+    """Sequences with their files of lengths read in.
+
+    Args:
+        sequences: those at ``path`` of ``document``.
+
+    Raises:
+        InputError: a file is missing or wrong, or a length lies beyond the maximum.
+    """
+    return {
+        name: feature.model_copy(
+            update={"lengths": read_law(feature.lengths, feature, document, (*path, name, "lengths"))}
+        )
+        for name, feature in sequences.items()
+    }
+
+
+def read_law(law: Graded[LengthLaw], feature: SequenceFeature, document: Document, path: KeyPath) -> Graded[LengthLaw]:
+    """A law of lengths for a feature, its file read in.
+
+    Args:
+        path: path of the law in the document.
+
+    Raises:
+        InputError: the file is missing or wrong, or a length lies beyond the feature's maximum.
+    """
+    maximum, place = feature.max_length.value, value_path(document, path)
+    try:
+        if law.value.file is None:
+            check_longest(law.value, maximum)
+            return law
+        given = Path(law.value.file).expanduser()
+        _, line = document.where((*place, "file"))
+        file = given if line is None else document.file.parent / given
+        return law.model_copy(update={"value": read_lengths(file, maximum), "note": f"as counted in {file.name}"})
+    except InputError as error:
+        if error.line is not None:
+            raise
+        key = (*place, "file") if law.value.file is not None else place
+        raise document.error(key, error.message, given=error.given, expected=error.expected) from None
+
+
+def check_named(
+    groups: tuple[TableGroup, ...], sequences: Mapping[str, SequenceFeature], document: Document, path: KeyPath
+) -> None:
+    """Check that every table's sequence is one of the model's.
+
+    Args:
+        groups: groups at ``path`` of ``document``.
+
+    Raises:
+        InputError: a table names a sequence without lengths.
+    """
+    for number, group in enumerate(groups):
+        if group.sequence is not None and group.sequence not in sequences:
+            raise document.error(
+                (*path, number, "sequence"),
+                "a sequence feature without lengths",
+                given=group.sequence,
+                expected=f"one of sequences: {', '.join(sequences) or 'none is given'}",
+                nearest=nearest_name(group.sequence, sequences),
+            )

@@ -149,10 +149,11 @@ class PlacedJob(Protocol):
 class TimedJob(Protocol):
     """A placed job with sections of ``summary.json`` that follow from the times of its run."""
 
-    def timed_sections(self, low: float, high: float) -> Mapping[str, Any]:
+    def timed_sections(self, iteration_s: float, low: float, high: float) -> Mapping[str, Any]:
         """Sections by name, see `PlacedJob.summary_sections`.
 
         Args:
+            iteration_s: iteration time.
             low: p10 of the iteration time over its prediction; 1 without an interval.
             high: p90 of the iteration time over its prediction.
         """

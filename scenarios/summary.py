@@ -42,18 +42,18 @@ def summary_of(
         **({} if interval is None else interval_summary(interval, headline)),
         "levers": None if levers is None else levers.to_dict(),
         **prepared.job.summary_sections(),
-        **_timed_sections(prepared, interval),
+        **_timed_sections(prepared, analysis.iteration.seconds, interval),
         **({} if not prepared.applied else {"transform": schedule_rows(prepared.applied)}),
         **({} if price is None else {"cost": price}),
     }
 
 
-def _timed_sections(prepared: Prepared, interval: Interval | None) -> Mapping[str, Any]:
+def _timed_sections(prepared: Prepared, iteration_s: float, interval: Interval | None) -> Mapping[str, Any]:
     """Sections that follow from times; most families have none."""
     if not isinstance(prepared.job, TimedJob):
         return {}
     ends = (1.0, 1.0) if interval is None else (interval.p10_s / interval.time_s, interval.p90_s / interval.time_s)
-    return prepared.job.timed_sections(*ends)
+    return prepared.job.timed_sections(iteration_s, *ends)
 
 
 def interval_summary(interval: Interval, headline: Headline) -> dict[str, Any]:

@@ -23,6 +23,9 @@ MORE_OVERLAP: tuple[Pipeline, ...] = (
 PLANNERS_TRIED = ("table_row_wise", "table_column_wise", "greedy", "data_parallel")
 """Planners with different sharding types that plan 1,000 tables within a second; `plan --compare` tries all."""
 
+SEQUENCE_PLANNERS = ("row_wise", "column_wise", "table_wise", "greedy")
+"""The same of sequences, which no table is cut over nodes for."""
+
 PLANNER = "workload.sharding.planner="
 """Start of the settings that choose a planner."""
 
@@ -46,7 +49,7 @@ def candidates(resolved: DlrmResolved, placed: DlrmWorkload, bound: Bound) -> It
     comm, host = (bound.path_shares.get(name, 0.0) for name in ("communication", "host"))
     yield from _pipelines(placed)
     if resolved.world_size > 1:
-        for name in PLANNERS_TRIED:
+        for name in SEQUENCE_PLANNERS if placed.plan.tables.sequences else PLANNERS_TRIED:
             if name != workload.sharding.planner:
                 yield _planner(name, even=resolved.world_size > LARGE_RANKS)
     for key, chosen in workload.overlap.model_dump().items():
@@ -56,9 +59,20 @@ def candidates(resolved: DlrmResolved, placed: DlrmWorkload, bound: Bound) -> It
         scopes = get_args(CudaGraph)
         for name in scopes[scopes.index(workload.cuda_graph or "none") + 1 :]:
             yield Candidate(f"workload.cuda_graph={name}", most=host)
+    yield from _layouts(placed)
     yield from _calls(resolved)
     yield from _updates(placed)
     yield from _narrower(resolved, comm)
+
+
+def _layouts(placed: DlrmWorkload) -> Iterator[Candidate]:
+    """Batches balanced by length, and no padding."""
+    if not placed.plan.tables.sequences:
+        return
+    if placed.settings.batching != "balanced":
+        yield Candidate("workload.batching=balanced")
+    if placed.settings.padded:
+        yield Candidate("workload.sequence_layout=jagged")
 
 
 def _calls(resolved: DlrmResolved) -> Iterator[Candidate]:

@@ -12,7 +12,9 @@ import numpy as np
 from scenarios.candidates import Candidate
 from scenarios.dlrm.levers import candidates
 from scenarios.dlrm.plans import PlanningJob, plan_of
+from scenarios.dlrm.sequence_sections import sequences_of
 from scenarios.dlrm.settings import settings_of
+from scenarios.dlrm.target_section import time_to_target_of
 from scenarios.dlrm.typed import DlrmResolved
 from simulator.analysis import Bound
 from simulator.equality import same
@@ -55,7 +57,17 @@ class PlacedDlrm:
         """Sharding, caches, pipeline and volumes of communication."""
         workload = self.workload
         sizes = volumes_of(workload.job)
-        return {**self.estimate_sections(), "pipeline": pipeline_of(workload.settings), **sizes._asdict()}
+        sequences = sequences_of(workload)
+        return {
+            **self.estimate_sections(),
+            "pipeline": pipeline_of(workload.settings),
+            **sizes._asdict(),
+            **({} if sequences is None else {"sequences": sequences}),
+        }
+
+    def timed_sections(self, iteration_s: float, low: float, high: float) -> Mapping[str, Any]:
+        """The time to a target; see `scenarios.family.TimedJob`."""
+        return time_to_target_of(self.resolved, self.workload, self.machine, iteration_s, low, high)
 
     def warnings(self) -> list[str]:
         """Tables that were shrunk."""

@@ -8,6 +8,7 @@ from inputs.validate import validate
 from inputs.yaml_lines import Document, load_yaml
 from scenarios.dlrm.schedule import check_overlap, with_framework_defaults, with_framework_hybrid
 from scenarios.dlrm.section import DlrmScenario, DlrmSection, Sharding
+from scenarios.dlrm.sequences import check_sequences, with_sequence_lengths
 from scenarios.family import Asked, Filled
 from scenarios.shared_keys import beside, plain
 from scenarios.types import Placement
@@ -32,10 +33,11 @@ def fill(asked: Asked[DlrmModel, DlrmScenario]) -> Filled[DlrmModel]:
     check_overlap(document, chosen)
     _check_update(document, chosen, asked.cluster)
     _check_dense(asked)
+    check_sequences(asked)
     sharding, place = _read_sharding(document, asked.scenario, framework)
     section = with_framework_hybrid(chosen, framework, model, asked.world_size)
     section = with_framework_defaults(section, framework).model_copy(
-        update={"sharding": sharding, "indices": None, "pooling_spread": None}
+        update={"sharding": sharding, "indices": None, "pooling_spread": None, "sequence_lengths": None}
     )
     batch = chosen.global_batch_size or int(model.local_batch_size.value) * asked.world_size
     return Filled(section, model, batch, {PLAN: place})
@@ -100,7 +102,7 @@ def _with_laws(document: Document, scenario: DlrmScenario, model: DlrmModel) -> 
         model = with_law(model, Graded(value=workload.indices, **assumed), document, ("workload", "indices"))
     if workload.pooling_spread is not None:
         model = model.model_copy(update={"pooling_spread": Graded(value=workload.pooling_spread, **assumed)})
-    return model
+    return with_sequence_lengths(model, workload.sequence_lengths, document)
 
 
 def _read_sharding(

@@ -10,6 +10,7 @@ from inputs.model import Strict
 from scenarios.types import KIND, PRECISION, WORKLOAD, BatchSize, Scenario, Section, Seed
 from workloads.dlrm.laws.index_laws import IndexLaw
 from workloads.dlrm.laws.pooling import PoolingSpread
+from workloads.dlrm.laws.sequence_lengths import LengthLaw
 from workloads.dlrm.model.choices import (
     DenseStrategies,
     ExchangeCalls,
@@ -20,7 +21,9 @@ from workloads.dlrm.model.choices import (
     PrecisionChoice,
     SocketUpdate,
 )
+from workloads.dlrm.model.sequence_batches import Batching
 from workloads.dlrm.model.storage import LOAD_FACTOR, ComputeKernel
+from workloads.dlrm.model.target import TimeToTarget
 from workloads.graph.framework import CudaGraph, Pipeline
 
 Kernels: TypeAlias = Annotated[tuple[ComputeKernel, ...], Field(min_length=1)]
@@ -75,6 +78,26 @@ class DlrmSection(Section):
         None,
         description="distribution of bag lengths around the pooling factors, instead of the model's, e.g. "
         "{distribution: geometric}",
+    )
+    sequence_lengths: dict[str, LengthLaw] | None = Field(
+        None,
+        description="laws of the lengths of sequences, instead of the model's, by name, e.g. "
+        "{history: {distribution: fixed}}",
+    )
+    batching: Batching | None = Field(
+        None,
+        description="how samples of sequences are dealt to ranks: random (default), sorted by length, or balanced by work",
+    )
+    sequence_layout: Literal["jagged", "padded"] | None = Field(
+        None,
+        description="what layers over sequences run over: positions alone (default), or padded to a rank's longest",
+    )
+    mode: Literal["train", "eval"] | None = Field(
+        None, description="eval: an iteration is a forward pass only (default: train)"
+    )
+    time_to_target: TimeToTarget | None = Field(
+        None,
+        description="samples until the target is met, and evaluations, e.g. {samples: 2e9, evaluation_samples: 2058204}",
     )
     sharding: Sharding = Field(default_factory=Sharding, description="planner or plan")
     pipeline: Pipeline | None = Field(

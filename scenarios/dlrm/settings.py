@@ -49,4 +49,7 @@ def settings_of(resolved: DlrmResolved) -> DlrmSettings:
         hybrid=workload.hybrid_embedding,
         ingestion=workload.ingestion,
         dense=workload.dense or DenseStrategies(),
+        batching=workload.batching or "random",
+        padded=workload.sequence_layout == "padded",
+        evaluates=workload.mode == "eval",
     )

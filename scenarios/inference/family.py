@@ -59,7 +59,7 @@ class PlacedInference:
         """Rows by tier."""
         return self.estimate_sections()
 
-    def timed_sections(self, low: float, high: float) -> Mapping[str, Any]:
+    def timed_sections(self, iteration_s: float, low: float, high: float) -> Mapping[str, Any]:  # noqa: ARG002 - its own
         """Results of the queue in front of the servers; see `scenarios.family.TimedJob`."""
         curve = service_curve(self.resolved, self.workload, self.machine, self._requests * self._samples)
         service = curve.of_requests(self._samples)

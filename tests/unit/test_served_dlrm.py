@@ -247,7 +247,7 @@ def test_a_full_batch_is_of_whole_requests(monkeypatch):
     monkeypatch.setattr("scenarios.inference.serving.LOADS", (0.5,))
     big = (*SMALL, "workload.samples_per_request=40")
     job = placed(*big).job
-    serving = job.timed_sections(1.0, 1.0)["serving"]
+    serving = job.timed_sections(1.0, 1.0, 1.0)["serving"]
     capacity = serving["capacity_requests_per_s"]
 
     assert serving["sizes"][-1]["samples"] == 40
@@ -340,12 +340,12 @@ def test_two_runs_are_compared_by_latency():
 
 def test_slower_batches_answer_later_and_too_slow_ones_without_bound():
     job = placed(*SMALL).job
-    found = job.timed_sections(0.8, 1.5)["serving"]
+    found = job.timed_sections(1.0, 0.8, 1.5)["serving"]
     ends = [found[name]["p99_s"] for name in ("latency_p10", "latency", "latency_p90")]
 
     assert ends == sorted(ends)
     assert ends[0] < ends[2]
-    assert job.timed_sections(1.0, 1.0 / found["utilisation"])["serving"]["latency_p90"] is None
+    assert job.timed_sections(1.0, 1.0, 1.0 / found["utilisation"])["serving"]["latency_p90"] is None
 
 
 def test_a_whole_cache_needs_no_host_and_no_ssd():

@@ -63,7 +63,7 @@ def memory_of(job: Job) -> MemoryUse:
         "weights": tables["hbm", "weights"] + float(job.copied_bytes),
         **({"gathered weights": gathered} if (gathered := gathered_weights_bytes(job.parts, settings)) else {}),
         "optimizer state": tables["hbm", "optimizer state"] + job.copied_bytes * DENSE_STATE[settings.optimizer.dense],
-        "gradients": job.copied_bytes,
+        "gradients": 0.0 if settings.evaluates else job.copied_bytes,
         "activations": activations + _pooled_ahead_bytes(job) + _held_bytes(job),
         "communication buffers": buffers + partial_sums_bytes(job.parts, settings),
         "inputs in flight": _input_bytes(job),

@@ -62,7 +62,7 @@ class _Pass:
         if self._job.bottom_on_first_rank:
             bottom = record_bottom_of_all(self._recorder, self._job, stream)
             self._recorder.depend(bottom, COPY, lag=self._schedule.copy - ahead)
-            self._recorder.depend(bottom, OPTIMIZER, lag=1)
+            self._after_updates(bottom, OPTIMIZER)
         for group in self._job.groups:
             fill = None if self._schedule.fill else record_fill(self._recorder, group, stream)
             lookup = record_lookup(self._recorder, self._job, group, stream)
@@ -73,10 +73,10 @@ class _Pass:
 
     def _read_rows(self, group: EmbeddingGroup, reader: int, ahead: int) -> None:
         """Let what reads rows first for the batch so far ahead wait for its indices, and for all updates so far."""
-        self._recorder.depend(reader, f"{group.kind}_update", lag=1)
+        self._after_updates(reader, f"{group.kind}_update")
         if group.values is None:  # copied tables read the batch as copied, and the dense optimizer updates them
             self._recorder.depend(reader, COPY, lag=self._schedule.copy - ahead)
-            self._recorder.depend(reader, OPTIMIZER, lag=1)
+            self._after_updates(reader, OPTIMIZER)
         elif self._job.exchanges_indices:
             ago = 0 if self._job.settings.on_host else self._schedule.indices - ahead
             self._recorder.depend(reader, INDICES, lag=ago)
@@ -86,10 +86,18 @@ class _Pass:
     def _forward(self) -> None:
         first = record_dense(self._recorder, self._job, self._schedule.lookup, self._weights)
         self._recorder.depend(first, COPY, lag=self._schedule.copy)
-        self._recorder.depend(first, OPTIMIZER, lag=1)
+        self._after_updates(first, OPTIMIZER)
+
+    def _after_updates(self, reader: int, update: str) -> None:
+        """Let a reader of parameters wait for their update by the pass before, unless the job only evaluates."""
+        if not self._job.settings.evaluates:
+            self._recorder.depend(reader, update, lag=1)
 
     def _backward(self) -> None:
         """Backward and optimizers; a batch's place on the device is free when it has been read for the last time."""
+        if self._job.settings.evaluates:
+            self._path.free_after(DENSE_READER)
+            return
         last, updates = Backward(self._recorder, self._job, self._weights).record()
         for group, update in zip(self._job.groups, updates, strict=True):
             if self._schedule.lookup:  # the lookups of a later batch come first: all its rows are equally old

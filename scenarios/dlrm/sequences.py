@@ -1,0 +1,83 @@
+"""Keys of a scenario about sequences: laws of lengths, batching, layout; and what jobs with sequences cannot have."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from inputs.errors import nearest_name
+from inputs.keys import KeyPath
+from inputs.yaml_lines import Document
+from scenarios.dlrm.section import DlrmScenario, DlrmSection
+from scenarios.family import Asked
+from workloads.dlrm.laws.sequence_lengths import LengthLaw
+from workloads.dlrm.model.model import DlrmModel
+from workloads.dlrm.model.sequences import SequenceFeature, read_law
+from workloads.graded import Graded
+
+LENGTHS: KeyPath = ("workload", "sequence_lengths")
+OF_SEQUENCES = ("sequence_lengths", "batching", "sequence_layout")
+"""Keys that only models of sequences have."""
+
+
+def with_sequence_lengths(model: DlrmModel, lengths: Mapping[str, LengthLaw] | None, document: Document) -> DlrmModel:
+    """The model with the laws of lengths that a scenario gives.
+
+    Raises:
+        InputError: there is no such sequence, a file is wrong, or a length lies beyond the maximum.
+    """
+    sequences = dict(model.sequences or {})
+    for name, law in (lengths or {}).items():
+        if name not in sequences:
+            raise document.error(
+                (*LENGTHS, name),
+                "no such sequence",
+                given=name,
+                expected=f"one of {', '.join(sequences)}",
+                nearest=nearest_name(name, sequences),
+            )
+        feature: SequenceFeature = sequences[name]
+        given = Graded[LengthLaw](value=law, source="the scenario", grade="assumed")
+        read = read_law(given, feature, document, (*LENGTHS, name))
+        sequences[name] = feature.model_copy(update={"lengths": read})
+    return model.model_copy(update={"sequences": sequences}) if lengths else model
+
+
+def check_sequences(asked: Asked[DlrmModel, DlrmScenario]) -> None:
+    """Refuse keys of sequences without sequences, and for sequences what they cannot have.
+
+    Raises:
+        InputError: there is one.
+    """
+    document, chosen = asked.document, asked.scenario.workload
+    if asked.model.hstu is None:
+        for key in OF_SEQUENCES:
+            if getattr(chosen, key) is not None:
+                raise document.error(
+                    ("workload", key),
+                    f"{asked.model.name} has no sequences",
+                    expected="a model such as mlperf_dlrm_v4_hstu, or no such key",
+                )
+        return
+    if asked.cluster.node.gpu is None:
+        raise document.error(
+            ("cluster",),
+            "layers of attention were not measured on CPUs",
+            given=asked.cluster.name,
+            expected="a cluster of GPUs",
+        )
+    for key, usual in _unusual(chosen):
+        raise document.error(("workload", key), "a job with sequences has none of it", expected=usual)
+
+
+def _unusual(chosen: DlrmSection) -> list[tuple[str, str]]:
+    """Keys that a job with sequences cannot have, and what is expected."""
+    found = []
+    if chosen.dense is not None and not chosen.dense.plain:
+        found.append(("dense", "data-parallel layers: no such key"))
+    if chosen.hybrid_embedding is not None:
+        found.append(("hybrid_embedding", "no such key"))
+    if chosen.pooling_spread is not None:
+        found.append(("pooling_spread", "sequence_lengths"))
+    if chosen.exchange != "all_to_all":
+        found.append(("exchange", "all_to_all"))
+    return found

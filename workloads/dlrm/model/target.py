@@ -1,0 +1,40 @@
+"""Samples that a training job needs to reach its target, and its evaluations on the way."""
+
+from __future__ import annotations
+
+from math import ceil
+from typing import Annotated
+
+from pydantic import Field
+
+from inputs.model import Strict
+from inputs.quantities import Quantity
+
+TargetSamples = Annotated[int, Quantity("count", 1, 1e18)]
+
+
+class TimeToTarget(Strict):
+    """A job to its target: training, with passes over the samples of an evaluation in between."""
+
+    samples: TargetSamples = Field(description="samples trained until the target is met")
+    evaluation_samples: TargetSamples | None = Field(
+        None, description="samples of an evaluation, a forward pass of each (default: there are no evaluations)"
+    )
+    evaluate_every: TargetSamples | None = Field(
+        None, description="samples trained between two evaluations (default: one evaluation, at the end)"
+    )
+
+    @property
+    def evaluations(self) -> int:
+        """Number of evaluations; the last one finds the target met."""
+        if self.evaluation_samples is None:
+            return 0
+        return 1 if self.evaluate_every is None else ceil(self.samples / self.evaluate_every)
+
+    def iterations(self, batch: int) -> int:
+        """Training iterations with so many samples each."""
+        return ceil(self.samples / batch)
+
+    def evaluation_iterations(self, batch: int) -> int:
+        """Iterations of one evaluation with so many samples each."""
+        return ceil((self.evaluation_samples or 0) / batch)

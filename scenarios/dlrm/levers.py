@@ -71,6 +71,8 @@ def _layouts(placed: DlrmWorkload) -> Iterator[Candidate]:
         return
     if placed.settings.batching != "balanced":
         yield Candidate("workload.batching=balanced")
+    if not placed.settings.index_dedup and placed.settings.world_size > 1:
+        yield Candidate("workload.sharding.index_dedup=true", plans=True)
     if placed.settings.padded:
         yield Candidate("workload.sequence_layout=jagged")
 

@@ -55,6 +55,11 @@ class Sharding(Strict):
     cache_hit_rate: Annotated[float, Field(ge=0, le=1)] | None = Field(
         None, description="share of a batch's distinct rows found in caches (default: as the popularity of rows says)"
     )
+    index_dedup: bool | None = Field(
+        None,
+        description="of sequences: each rank asks for a row once, however often its batch has it (default: false; "
+        "TorchRec's use_index_dedup)",
+    )
     constraints: dict[str, TableConstraint] = Field(
         default_factory=dict, description="by name of a table: its own compute_kernels or cache_load_factor"
     )
@@ -86,18 +91,18 @@ class DlrmSection(Section):
     )
     batching: Batching | None = Field(
         None,
-        description="how samples of sequences are dealt to ranks: random (default), sorted by length, or balanced by work",
+        description="how samples are dealt to ranks: random (default), sorted by length, or balanced by work",
     )
     sequence_layout: Literal["jagged", "padded"] | None = Field(
         None,
-        description="what layers over sequences run over: positions alone (default), or padded to a rank's longest",
+        description="layers run over positions alone (jagged, default), or padded to the longest of a rank",
     )
     mode: Literal["train", "eval"] | None = Field(
         None, description="eval: an iteration is a forward pass only (default: train)"
     )
     time_to_target: TimeToTarget | None = Field(
         None,
-        description="samples until the target is met, and evaluations, e.g. {samples: 2e9, evaluation_samples: 2058204}",
+        description="samples until the target is met, and evaluations, e.g. {samples: 2e9, evaluation_samples: 2e6}",
     )
     sharding: Sharding = Field(default_factory=Sharding, description="planner or plan")
     pipeline: Pipeline | None = Field(

@@ -57,6 +57,9 @@ def check_sequences(asked: Asked[DlrmModel, DlrmScenario]) -> None:
                     f"{asked.model.name} has no sequences",
                     expected="a model such as mlperf_dlrm_v4_hstu, or no such key",
                 )
+        if chosen.sharding.index_dedup:
+            place = ("workload", "sharding", "index_dedup")
+            raise document.error(place, f"{asked.model.name} has no sequences", given=True, expected="no such key")
         return
     if asked.cluster.node.gpu is None:
         raise document.error(

@@ -52,4 +52,5 @@ def settings_of(resolved: DlrmResolved) -> DlrmSettings:
         batching=workload.batching or "random",
         padded=workload.sequence_layout == "padded",
         evaluates=workload.mode == "eval",
+        index_dedup=bool(workload.sharding.index_dedup),
     )

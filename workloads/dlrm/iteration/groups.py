@@ -44,8 +44,9 @@ class EmbeddingGroup:
         lookup: forward kernel.
         update: backward kernel fused with the optimizer.
         width: elements of the pooled vectors of one sample, all tables of the group; 0 for sequences.
-        unpooled: elements of the vectors of sequences that a rank receives, one vector for each lookup; ``[P]`` where
-            ranks differ.
+        received: elements of the vectors of sequences that a rank receives, of each lookup or of each row once; as the
+            next ``[P]`` where ranks differ.
+        unpooled: elements of the vectors of its lookups, a vector for each.
         lengths: bag lengths sent to the owners, None for copies.
         values: indices sent to the owners, None for copies.
         forward: pooled vectors to the ranks of their samples, one call after the other; none for copies.
@@ -69,6 +70,7 @@ class EmbeddingGroup:
     fill: CacheFill | None = None
     copied_parameters: int = 0
     copied_bytes: float = 0.0
+    received: Amount = 0.0
     unpooled: Amount = 0.0
 
     @property

@@ -63,6 +63,16 @@ def stack_positions(stack: HstuPart, tables: Tables, settings: DlrmSettings) -> 
     )
 
 
+def unpooled_elements(job: Job) -> Amount:
+    """Elements of the vectors of a rank's lookups in a pass."""
+    return sum((group.unpooled for group in job.groups), 0.0)
+
+
+def received_elements(job: Job) -> Amount:
+    """Elements that a rank receives of them, copied tables included: fewer where it asks for a row once."""
+    return sum((group.received if group.forward else group.unpooled for group in job.groups), 0.0)
+
+
 @dataclass(frozen=True, slots=True)
 class StackKernels:
     """Kernels of a job's stack."""

@@ -30,12 +30,14 @@ class SequenceBytes:
 
     Attributes:
         received: vectors of its own samples, as they come.
-        gradients: their gradients, as they go.
+        gradients: their gradients.
+        sent: what of these goes to the owners, a row once or for each of its lookups.
         served: vectors or gradients that its shards exchange for all samples, whichever are larger.
     """
 
     received: Amount
     gradients: Amount
+    sent: Amount
     served: Amount
 
 
@@ -52,7 +54,7 @@ def stack_peak(
         kept = cast + _kept_bytes(stack, positions, element)
         forward = vectors.received + kept + every * element * _layer_width(stack) * stack.hstu.recompute.value
         backward = kept + every * element * _backward_width(stack)
-        moments = [(forward, 0.0), (backward, 0.0), (vectors.gradients, vectors.gradients + vectors.served)]
+        moments = [(forward, 0.0), (backward, 0.0), (vectors.gradients, vectors.sent + vectors.served)]
     activations, buffers = (
         np.stack([np.broadcast_to(np.asarray(moment[part], dtype=np.float64), ranks) for moment in moments])
         for part in (0, 1)
@@ -85,5 +87,5 @@ def _layer_width(stack: HstuPart) -> int:
 
 
 def _backward_width(stack: HstuPart) -> int:
-    """Elements of a position of a layer in its backward pass: x normalised, UVQK, gradients of UVQK, attention and x."""
+    """Elements of a position of a layer in its backward pass: UVQK, x normalised, gradients of both, of attention."""
     return 2 * stack.width + 2 * stack.hstu.projected + stack.hstu.values

@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from simulator.operators import Amount, Elementwise, Gemm
 from simulator.work import Work
-from workloads.dlrm.iteration.hstu_kernels import StackKernels
+from workloads.dlrm.iteration.hstu_kernels import StackKernels, received_elements, unpooled_elements
 from workloads.dlrm.model.hstu_part import HstuPart
 from workloads.dlrm.model.layers import DenseLayer
 from workloads.graph.recorder import Recorder
@@ -42,8 +42,13 @@ class _Tasks:
 
     @property
     def arrived(self) -> Amount:
-        """Elements of the vectors of sequences on a rank."""
-        return sum((group.unpooled for group in self.kernels.job.groups), 0.0)
+        """Elements of the vectors of a rank's lookups."""
+        return unpooled_elements(self.kernels.job)
+
+    @property
+    def received(self) -> Amount:
+        """Elements that come over the wire, or from copied tables: fewer where a row is asked for once."""
+        return received_elements(self.kernels.job)
 
     def kernel(self, name: str, work: Work, *, launches: int = 1) -> int:
         """A kernel; returns the task."""
@@ -87,7 +92,7 @@ class StackForward(_Tasks):
         """Bring the vectors into order and precision, and to the width of the layers."""
         job, stack = self.kernels.job, self.stack
         wire = self.arrived * job.settings.forward_bytes
-        first = self.kernel(reader, Elementwise(wire, wire))
+        first = self.kernel(reader, Elementwise(self.received * job.settings.forward_bytes, wire))
         self.kernel("candidates_concat", Elementwise(wire, wire))
         if job.settings.forward_bytes > job.element_bytes:
             self.kernel("vectors_cast", Elementwise(wire, self.arrived * job.element_bytes))
@@ -198,7 +203,7 @@ class StackBackward(_Tasks):
         if job.settings.backward_bytes > job.element_bytes:
             self.kernel("vectors_cast_backward", Elementwise(self.arrived * job.element_bytes, wire))
         self.kernel("candidates_concat_backward", Elementwise(wire, wire))
-        self.kernel("vectors_permute_backward", Elementwise(wire, wire))
+        self.kernel("vectors_permute_backward", Elementwise(wire, self.received * job.settings.backward_bytes))
 
     def _mlp(self, layers: Sequence[DenseLayer], positions: Amount) -> None:
         for layer in reversed(layers):

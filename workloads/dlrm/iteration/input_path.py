@@ -16,7 +16,10 @@ from simulator.collective_calls import CollectiveCall
 from simulator.operators import Amount, Copy, Elementwise, Ingest, Marker, Measured
 from workloads.dlrm.iteration.groups import INPUT_WORLD, EmbeddingGroup
 from workloads.dlrm.iteration.job import Job
+from workloads.dlrm.model.batch_contents import batch_lookups
 from workloads.dlrm.model.choices import Ingestion
+from workloads.dlrm.rows.kernels import amount
+from workloads.dlrm.rows.traffic import sort_bytes
 from workloads.graph.levels import WORLD
 from workloads.graph.recorder import COMM, DATA_DIST, DEFAULT, FRONTEND, INPUT_COMM, MEMCPY, READER, Recorder
 from workloads.graph.schedule import Schedule
@@ -31,6 +34,12 @@ EXCHANGE, SPLITS = "input_dist_splits", "input_dist_splits_to_host"
 
 _COPIES = ("aten::to",) * 4
 """Copies of dense features, lengths, indices and labels, an operator each."""
+
+DEDUP = "input_dist_dedup"
+"""The task that keeps each row of a batch once."""
+
+_DEDUP_LAUNCHES = 4
+"""Kernels of a radix sort, run lengths and inverse indices (assumed)."""
 
 _BUCKETIZE_LAUNCHES = 3
 """Kernels of FBGEMM's block_bucketize_sparse_features: count, prefix sum, scatter."""
@@ -86,6 +95,8 @@ class InputPath:
         values = float(sum(np.mean(g.values.bytes) for g in self._job.groups if g.values is not None))
         permute = self._recorder.kernel(PERMUTE, Elementwise(values, values), stream=self._stream, section=SECTION)
         self._recorder.depend(permute, COPY, lag=self._schedule.copy - self._schedule.splits)
+        if self._job.settings.index_dedup:
+            self._deduplicate()
         for group in self._job.groups:
             if group.cut_by_rows and group.values is not None:
                 indices = float(np.mean(group.values.bytes))
@@ -100,6 +111,16 @@ class InputPath:
         splits = self._collective(EXCHANGE, CollectiveCall("all_to_all", self._communicator, size, "int64"))
         if not self._job.settings.on_host:
             self._recorder.kernel(SPLITS, Copy(size, "d2h"), stream=self._stream, section=SECTION, after=[splits])
+
+    def _deduplicate(self) -> None:
+        """Sort the indices of a rank's batch, and keep each row once (FBGEMM ``jagged_unique_indices``)."""
+        tables, settings = self._job.plan.tables, self._job.settings
+        found = batch_lookups(tables, settings).sum(axis=0)
+        lookups = found if len(found) > 1 else found / settings.world_size
+        rows = np.full(len(lookups), float(tables.rows.sum()))
+        moved = amount(sort_bytes(lookups, rows, settings.index_bytes) / 2)
+        work = Elementwise(moved, moved)
+        self._recorder.kernel(DEDUP, work, stream=self._stream, section=SECTION, launches=_DEDUP_LAUNCHES)
 
     def indices(self) -> None:
         """Wait for the splits on the host, exchange lengths and values, permute back."""

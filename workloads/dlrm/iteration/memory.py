@@ -21,7 +21,7 @@ import numpy as np
 from simulator.operators import Amount, FloatArray
 from simulator.precisions import WIRE_BYTES
 from simulator.program import IntArray
-from workloads.dlrm.iteration.hstu_kernels import stack_positions
+from workloads.dlrm.iteration.hstu_kernels import received_elements, stack_positions, unpooled_elements
 from workloads.dlrm.iteration.hstu_memory import SequenceBytes, stack_peak
 from workloads.dlrm.iteration.job import Job, make_job
 from workloads.dlrm.iteration.layer_parts import LayerPart, layer_parts
@@ -34,6 +34,7 @@ from workloads.dlrm.model.settings import DlrmSettings
 from workloads.dlrm.model.storage import KEY_VALUE, WRITE_BUFFER_BYTES, Item, stored_bytes
 from workloads.dlrm.model.tables import Tables
 from workloads.dlrm.rows.blocks import row_blocks
+from workloads.dlrm.rows.traffic import asked_share
 from workloads.dlrm.sharding.plan import Plan
 from workloads.graph.buckets import GRADIENT_BYTES
 from workloads.graph.levels import PREFETCH, gathered_bytes
@@ -114,8 +115,10 @@ def _beside_sequences(part: DensePart, stack: HstuPart, tables: Tables, settings
     positions, lookups = stack_positions(stack, tables, settings), batch_lookups(tables, settings)
     elements = (tables.dim @ lookups) / (1 if lookups.shape[1] > 1 else settings.world_size)
     wire = max(settings.forward_bytes, settings.backward_bytes)
+    rows = lookups * asked_share(tables, settings)[:, None]
+    asked = (tables.dim @ rows) / (1 if lookups.shape[1] > 1 else settings.world_size) * wire
     vectors = SequenceBytes(
-        elements * settings.forward_bytes, elements * settings.backward_bytes, float(elements.mean()) * wire
+        elements * settings.forward_bytes, elements * settings.backward_bytes, asked, float(asked.mean())
     )
     activations, buffers = stack_peak(stack, positions, vectors, settings, settings.world_size)
     schedule, per_byte = SCHEDULES[settings.pipeline], 2 + DENSE_STATE[settings.optimizer.dense]
@@ -166,21 +169,17 @@ def _at_the_peak(job: Job) -> tuple[FloatArray, FloatArray]:
 
 def _stack_peak(job: Job, stack: HstuPart) -> tuple[FloatArray, FloatArray]:
     """The same of a stack of HSTU layers (`workloads.dlrm.iteration.hstu_memory`)."""
-    received = unpooled_elements(job)
+    received, asked = unpooled_elements(job), received_elements(job)
     served: Amount = 0.0
     for group in job.groups:
         for call in group.forward:
             served = served + np.asarray(call.bytes) / WIRE_BYTES[call.dtype]
     settings, wire = job.settings, max(job.settings.forward_bytes, job.settings.backward_bytes)
-    vectors = SequenceBytes(received * settings.forward_bytes, received * settings.backward_bytes, served * wire)
+    own = received * settings.forward_bytes, received * settings.backward_bytes
+    vectors = SequenceBytes(*own, asked * settings.backward_bytes, served * wire)
     positions = stack_positions(stack, job.plan.tables, settings)
     activations, buffers = stack_peak(stack, positions, vectors, settings, job.plan.world_size)
     return activations + _cast_weight_bytes(job.dense, job.parts, settings), buffers
-
-
-def unpooled_elements(job: Job) -> Amount:
-    """Elements of the vectors of sequences that a rank receives in a pass."""
-    return sum((group.unpooled for group in job.groups), 0.0)
 
 
 def _held_bytes(job: Job) -> float:

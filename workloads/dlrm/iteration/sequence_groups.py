@@ -16,8 +16,10 @@ from workloads.dlrm.iteration.copies import copied_group
 from workloads.dlrm.iteration.groups import EmbeddingGroup, Exchange, GroupKind
 from workloads.dlrm.model.batch_contents import batch_lookups
 from workloads.dlrm.model.settings import DlrmSettings
+from workloads.dlrm.model.tables import Tables
 from workloads.dlrm.rows.blocks import block_shares
 from workloads.dlrm.rows.kernels import KernelShards, amount, kernels
+from workloads.dlrm.rows.traffic import asked_share
 from workloads.dlrm.sharding.plan import Plan
 from workloads.graph.levels import WORLD
 
@@ -60,7 +62,7 @@ def _column_group(plan: Plan, settings: DlrmSettings) -> EmbeddingGroup:
         return np.bincount(columns.rank, weights=values, minlength=ranks).astype(np.float64)
 
     shards = KernelShards(columns.table, columns.dim, settings.global_batch_size, 1, by_rank, by_rank, by_rank, by_rank)
-    served = batch_lookups(tables, settings).sum(axis=1)[columns.table]
+    served = _asked(tables, settings).sum(axis=1)[columns.table]
     return _group(
         "sequence_column",
         plan,
@@ -88,7 +90,7 @@ def _row_group(plan: Plan, settings: DlrmSettings) -> EmbeddingGroup:
         rows=lambda values: values @ share,
         full=lambda values: np.full(ranks, values.sum()),
     )
-    served = batch_lookups(tables, settings).sum(axis=1)[table]
+    served = _asked(tables, settings).sum(axis=1)[table]
     chosen = np.zeros(len(tables))
     chosen[table] = 1.0
     return _group(
@@ -126,8 +128,8 @@ def _group(
         dim: elements of each table's vectors in this group ``[N]``.
     """
     made = kernels(plan.tables, settings, shards, plan.storage)
-    sent, batch = batch_lookups(plan.tables, settings), settings.local_batch_size
-    received, asked = _per_rank(dim @ sent, plan.world_size), _per_rank(copies @ sent, plan.world_size)
+    sent, batch, ranks = _asked(plan.tables, settings), settings.local_batch_size, plan.world_size
+    received, asked = _per_rank(dim @ sent, ranks), _per_rank(copies @ sent, ranks)
     even = len(received) == 1
     precision = settings.precision
     forward = Exchange(amount(owned * settings.forward_bytes), None if even else received)
@@ -142,8 +144,14 @@ def _group(
         values=Exchange(amount(asked * settings.index_bytes), served),
         forward=(forward.call("all_to_all", WORLD, precision.forward_all_to_all),),
         backward=(backward.call("all_to_all", WORLD, precision.backward_all_to_all),),
-        unpooled=amount(received),
+        received=amount(received),
+        unpooled=amount(_per_rank(dim @ batch_lookups(plan.tables, settings), ranks)),
     )
+
+
+def _asked(tables: Tables, settings: DlrmSettings) -> FloatArray:
+    """Rows of each table that ranks ask the owners for ``[N, P]``, ``[N, 1]`` of all when ranks are alike."""
+    return batch_lookups(tables, settings) * asked_share(tables, settings)[:, None]
 
 
 def _per_rank(values: FloatArray, ranks: int) -> FloatArray:

@@ -63,6 +63,7 @@ class DlrmSettings:
         batching: how samples of sequences are dealt to ranks.
         padded: whether HSTU layers run over sequences padded to the longest one of a rank.
         evaluates: whether an iteration is a forward pass only.
+        index_dedup: whether a rank asks for a row of a sequence's table once, however often its batch has it.
 
     Raises:
         InputError: a rank has no sample.
@@ -96,6 +97,7 @@ class DlrmSettings:
     batching: Batching = "random"
     padded: bool = False
     evaluates: bool = False
+    index_dedup: bool = False
 
     def __post_init__(self) -> None:
         """Check that every rank has a sample."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -42,13 +42,19 @@ def block_shares(tables: Tables, settings: DlrmSettings, table: IntArray, blocks
     for shard, number in enumerate(table.tolist()):
         lookups = settings.global_batch_size * float(per_sample[number])
         key = laws[number], int(tables.rows[number]), lookups, settings.global_batch_size
-        found[:, shard] = _SHARES.of(_Blocks(*key, salt_of(tables.names[number]), blocks))
+        whole = _Blocks(*key, salt_of(tables.names[number]), blocks)
+        found[:, shard] = _SHARES.of(whole)
+        if settings.index_dedup:  # ranks ask for each of their distinct rows
+            found[0, shard] = _SHARES.of(replace(whole, counted=lookups / settings.world_size))[1]
     return found[0], found[1]
 
 
 @dataclass(frozen=True, slots=True)
 class _Blocks:
-    """The rows of a table cut into blocks, and the lookups of a global batch of ``samples`` in it."""
+    """The rows of a table cut into blocks, and the lookups of a global batch of ``samples`` in it.
+
+    ``counted``: lookups of the part of the batch whose distinct rows are counted; None: of all.
+    """
 
     law: Law
     rows: int
@@ -56,12 +62,13 @@ class _Blocks:
     samples: int
     salt: int
     blocks: int
+    counted: float | None = None
 
     def shares(self) -> FloatArray:
         """Shares of lookups and of distinct rows of each block ``[2, B]``."""
         law = self.law.popularity(self.rows, self.lookups, self.samples, self.salt)
         edges = np.concatenate([[0], np.cumsum(row_blocks(np.array([self.rows]), self.blocks)[0])])
-        return law.block_parts(edges, self.lookups)
+        return law.block_parts(edges, self.lookups if self.counted is None else self.counted)
 
 
 @dataclass(slots=True)

@@ -55,14 +55,29 @@ def table_traffic(tables: Tables, samples: float, settings: DlrmSettings) -> Tab
     """Traffic of a batch of ``samples`` (global for sharded tables, local for copied ones)."""
     part = samples / settings.global_batch_size
     lookups = part * batch_lookups(tables, settings).sum(axis=1)
+    distinct = _distinct_of_tables(tables, lookups, samples, settings)
+    return TableTraffic(samples, lookups * asked_share(tables, settings), distinct)
+
+
+def asked_share(tables: Tables, settings: DlrmSettings) -> FloatArray:
+    """Share of a rank's lookups that it asks the owners for ``[N]``: 1, or its distinct rows where it asks once."""
+    if not settings.index_dedup:
+        return np.ones(len(tables))
+    lookups = batch_lookups(tables, settings).sum(axis=1) / settings.world_size
+    distinct = _distinct_of_tables(tables, lookups, settings.global_batch_size / settings.world_size, settings)
+    return np.asarray(np.divide(distinct, lookups, out=np.ones_like(lookups), where=lookups > 0.0))
+
+
+def _distinct_of_tables(tables: Tables, lookups: FloatArray, samples: float, settings: DlrmSettings) -> FloatArray:
+    """Distinct rows among ``lookups [N]`` of ``samples`` samples ``[N]``."""
     laws = laws_of(tables, settings)
     if len(set(laws)) == 1:
-        return TableTraffic(samples, lookups, _distinct(laws[0], tables.rows, lookups, samples, settings))
+        return _distinct(laws[0], tables.rows, lookups, samples, settings)
     distinct = np.zeros(len(tables))
     for law in set(laws):
         own = np.array([other is law for other in laws])
         distinct[own] = _distinct(law, tables.rows[own], lookups[own], samples, settings)
-    return TableTraffic(samples, lookups, distinct)
+    return distinct
 
 
 def laws_of(tables: Tables, settings: DlrmSettings) -> list[Law]:

@@ -30,7 +30,7 @@ from workloads.dlrm.model.storage import Storage, uniform_storage
 from workloads.dlrm.model.tables import Tables
 from workloads.dlrm.rows.blocks import block_shares
 from workloads.dlrm.rows.kernels import KernelShards, dense_gradient, kernels
-from workloads.dlrm.rows.traffic import popularity_of
+from workloads.dlrm.rows.traffic import asked_share, popularity_of
 from workloads.dlrm.sharding.plan import Plan
 from workloads.graph.optimizers import DENSE_ACCESSES
 
@@ -203,7 +203,7 @@ class EngineCosts:
             world: whether these are all ranks, not the ranks of one node.
         """
         forward_s, update_s = self._kernels_s(table, dim, ranks)
-        vectors = float(self.settings.exchanged_samples) * dim * self.tables.vectors[table]
+        vectors = float(self.settings.exchanged_samples) * dim * self._vectors[table]
         exchange = vectors * self._output_s_per_element("world" if world else "node" if ranks > 1 else None)
         return np.stack([forward_s, update_s, exchange, sum(self._input_s(table, ranks))], axis=1)
 
@@ -211,14 +211,24 @@ class EngineCosts:
         """Seconds of the exchange of indices, and of bag lengths, on each of the ``ranks`` that share rows ``[S]``."""
         settings, tables = self.settings, self.tables
         batch, local = float(settings.exchanged_samples), float(settings.local_batch_size)
-        lookups = batch * tables.lookups_per_sample[table] * settings.index_bytes / ranks
+        lookups = batch * self._asked[table] * settings.index_bytes / ranks
         lengths = batch * tables.features[table] * settings.length_bytes
         sizes = (
-            local * float(tables.lookups_per_sample.sum()) * settings.index_bytes,
+            local * float(self._asked.sum()) * settings.index_bytes,
             local * tables.feature_count * settings.length_bytes,
         )
         of_lookups, of_lengths = (self._s_per_byte("all_to_all", "world", size) for size in sizes)
         return np.asarray(lookups * of_lookups), np.asarray(lengths * of_lengths, dtype=np.float64)
+
+    @property
+    def _asked(self) -> FloatArray:
+        """Rows of each table that a sample asks the owners for ``[N]``."""
+        return self.tables.lookups_per_sample * asked_share(self.tables, self.settings)
+
+    @property
+    def _vectors(self) -> FloatArray:
+        """Vectors of a sample that each table sends ``[N]``."""
+        return self._asked if self.tables.sequences else self.tables.vectors
 
     def _output_s_per_element(self, over: Ranks | None) -> float:
         """Seconds per element of the pooled vectors of a rank's shards, forward and backward.
@@ -226,7 +236,7 @@ class EngineCosts:
         Args:
             over: ranks over which rows are spread, None for whole rows.
         """
-        settings, width = self.settings, float(self.tables.dim @ self.tables.vectors)
+        settings, width = self.settings, float(self.tables.dim @ self._vectors)
         local, ranks = settings.local_batch_size * width, settings.local_world_size
         sent = sum(
             size * self._s_per_byte("all_to_all", "cross_node" if over == "node" else "world", local * size)

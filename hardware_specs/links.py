@@ -36,7 +36,7 @@ class ScaleUp(Strict):
     bytes_per_s: Sourced[Bandwidth]
     """Rate per GPU and direction, all links."""
     links: Sourced[tuple[MeshLink, ...]] | None = None
-    """Number of links between pairs of GPUs in a mesh; without it any pair of an nvlink_mesh counts at the full rate."""
+    """Number of links between pairs of GPUs in a mesh; an nvlink_mesh without it counts any pair at the full rate."""
     domain_gpus: Sourced[PerNode] | None = None
     """GPUs that reach each other over it, where that is more than a node (NVL72); default: those of the node."""
     in_switch_reduction: bool = False

@@ -19,9 +19,9 @@ from scenarios.resolved import ResolvedScenario
 from scenarios.schedules import schedule_notes
 from scenarios.summary import summary_of
 from scenarios.uncertainty.assumptions import assumption_warnings
-from scenarios.uncertainty.vendors import unmeasured_warning
 from scenarios.uncertainty.interval import Interval
 from scenarios.uncertainty.jobs import interval_of_run
+from scenarios.uncertainty.vendors import unmeasured_warning
 from simulator.analysis import BOUND_RUNS, Analysis, Bound, analyse, find_bound, path_shares
 from simulator.counted_run import counted_run
 from simulator.engine import EngineRun, ProgramMemory

@@ -8,8 +8,7 @@ from scenarios.uncertainty.constant import Constant
 OTHER_VENDOR = 0.30
 """Further standard deviation of what is carried over from GPUs of NVIDIA to those of AMD. The best BF16 GEMMs reach
 0.51 to 0.62 of the peak on three GPUs of AMD and 0.73 to 0.87 on seven of NVIDIA (ml-engineering, MAMF table): 0.33
-apart in the mean of the logarithm. Kernels of lookups and iterations of frameworks are taken to differ as much; none are
-published."""
+apart in the mean of the logarithm. Lookups and iterations of frameworks are taken to differ as much; none are published."""
 
 UNMEASURED: tuple[Architecture, ...] = (*AMD, "blackwell")
 """Generations without a kernel in ``validation/kernels`` of which data-centre GPUs are sold."""

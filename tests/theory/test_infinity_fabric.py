@@ -1,4 +1,4 @@
-"""Infinity Fabric: a link between each pair of GPUs. Closed forms of its traffic, and the published all_reduces of MI300X."""
+"""Infinity Fabric, a link between each pair of GPUs: closed forms, and the published all_reduces of MI300X."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from scenarios.uncertainty.constant import Constant
 OTHER_VENDOR = 0.30
 """Further standard deviation of what is carried over from GPUs of NVIDIA to those of AMD. The best BF16 GEMMs reach
 0.51 to 0.62 of the peak on three GPUs of AMD and 0.73 to 0.87 on seven of NVIDIA (ml-engineering, MAMF table): 0.33
-apart in the mean of the logarithm. Lookups and iterations of frameworks are taken to differ as much; none are published."""
+apart in the mean of the logarithm. Lookups and iterations of frameworks are taken to differ as much."""
 
 UNMEASURED: tuple[Architecture, ...] = (*AMD, "blackwell")
 """Generations without a kernel in ``validation/kernels`` of which data-centre GPUs are sold."""
@@ -33,7 +33,8 @@ def unmeasured_warning(gpu: Gpu | None) -> list[str]:
     if gpu is None or gpu.architecture not in UNMEASURED:
         return []
     what, source = ("kernels or iterations", "NVIDIA") if gpu.is_of_amd else ("kernels", "H100 and A100")
-    return [f"nobody measured {what} on {gpu.name}: they are carried over from {source}, and the interval is wider"]
+    found = f"nobody measured {what} on {gpu.name}, but perhaps large GEMMs"
+    return [f"{found}: they are carried over from {source}, and the interval is wider"]
 
 
 def links_command(gpu: Gpu | None) -> str:

@@ -91,7 +91,7 @@ class NcclTuner:
         architecture = None if cluster.node.gpu is None else cluster.node.gpu.architecture
         if architecture is None or architecture not in GENERATION:
             raise InputError(
-                "NCCL's tuner needs the architecture of a GPU of NVIDIA",
+                "NCCL's tuner needs the architecture of the GPU, one of NVIDIA",
                 file=cluster.name,
                 key="node.gpu.architecture",
                 expected=f"one of {', '.join(GENERATION)}; or chooser: fastest in the library",

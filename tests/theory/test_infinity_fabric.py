@@ -106,5 +106,5 @@ def test_rccl_has_no_algorithms_of_a_switch_and_no_tuner_of_nccl():
         model.time(Call("all_gather", block, np.full((1, 1), GIB)))
 
     tuned = library.model_copy(update={"nccl": library.nccl.model_copy(update={"chooser": "nccl_tuner"})})
-    with pytest.raises(InputError, match="architecture of a GPU of NVIDIA"):
+    with pytest.raises(InputError, match="architecture of the GPU, one of NVIDIA"):
         CollectiveModel.of(cluster.model_copy(update={"collectives": tuned}), one_gpu_each)

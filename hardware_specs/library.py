@@ -1,4 +1,4 @@
-"""Libraries that run collectives: NCCL, and those that send messages between hosts (MPI, gloo)."""
+"""Libraries that run collectives: NCCL and RCCL, and those that send messages between hosts (MPI, gloo)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class PerProtocol(Strict):
 
 
 class AlgorithmLatency(Strict):
-    """NCCL's tuning constants of one algorithm: start-up, and per hop over NVLink, PCIe or the network."""
+    """Tuning constants of one algorithm: start-up, and per hop over NVLink (Infinity Fabric), PCIe or the network."""
 
     base_s: PerProtocol
     nvlink_hop_s: PerProtocol
@@ -85,7 +85,7 @@ class SendChannels(Strict):
 
 
 class NcclConstants(Strict):
-    """NCCL's tuning constants."""
+    """Tuning constants of NCCL, or of RCCL, which is NCCL for GPUs of AMD."""
 
     algorithms: dict[Operation, tuple[Name, ...]]
     """Algorithms that it chooses from, by operation; the others run only where a scenario names them."""
@@ -95,13 +95,23 @@ class NcclConstants(Strict):
     """fastest: what the model finds fastest on the machine. nccl_tuner: what NCCL's own model of it finds."""
     ring: AlgorithmLatency
     tree: AlgorithmLatency
-    nvls: AlgorithmLatency
-    nvls_tree: AlgorithmLatency
-    pat: AlgorithmLatency
-    collnet: AlgorithmLatency
+    nvls: AlgorithmLatency | None = None
+    """None: the library has no such algorithm; the same of the next ones."""
+    nvls_tree: AlgorithmLatency | None = None
+    pat: AlgorithmLatency | None = None
+    collnet: AlgorithmLatency | None = None
     bandwidth_fraction: BandwidthFraction
     network_post: NetworkPost
     send_channels: SendChannels
+
+    @model_validator(mode="after")
+    def _has_latencies_of_its_algorithms(self) -> NcclConstants:
+        """An algorithm that the library chooses from has latencies."""
+        listed = {name for names in self.algorithms.values() for name in names}
+        for name in ("nvls", "nvls_tree", "pat", "collnet"):
+            if name in listed and getattr(self, name) is None:
+                raise problem("the key is missing", key=name, expected="latencies, as `algorithms` lists it")
+        return self
 
 
 class MessageTime(Strict):
@@ -174,7 +184,7 @@ class MessageConstants(Strict):
 
 
 Backend: TypeAlias = Literal["nccl", "mpi"]
-"""Kinds of libraries: NCCL's kernels, and messages between hosts."""
+"""Kinds of libraries: kernels of NCCL or RCCL (PyTorch calls both ``nccl``), and messages between hosts."""
 
 
 class CollectiveLibrary(Strict):

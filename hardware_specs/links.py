@@ -1,9 +1,12 @@
-"""Links between the GPUs of a node: NVLink and PCIe."""
+"""Links between the GPUs of a node: NVLink, Infinity Fabric and PCIe."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import combinations
 from typing import Literal, NamedTuple
+
+from pydantic import model_validator
 
 from hardware_specs.bounds import Bandwidth, OnNode, PerNode
 from inputs.model import Strict, problem
@@ -11,7 +14,7 @@ from inputs.sourced import Sourced
 
 
 class MeshLink(Strict):
-    """NVLinks between two GPUs of a node, by their numbers on it."""
+    """Links between two GPUs of a node, by their numbers on it."""
 
     gpus: tuple[OnNode, OnNode]
     links: PerNode
@@ -27,16 +30,33 @@ class SocketLink(Strict):
 class ScaleUp(Strict):
     """The fabric between the GPUs of one node."""
 
-    kind: Literal["nvswitch", "nvlink_mesh"]
-    """nvswitch: any pair at the full rate. nvlink_mesh: direct links, some pairs have none."""
+    kind: Literal["nvswitch", "nvlink_mesh", "infinity_fabric"]
+    """nvswitch: any pair at the full rate. nvlink_mesh: direct links, some pairs may have none. infinity_fabric: direct
+    links without a switch; each pair has one of its own unless `links` says otherwise."""
     bytes_per_s: Sourced[Bandwidth]
     """Rate per GPU and direction, all links."""
     links: Sourced[tuple[MeshLink, ...]] | None = None
-    """Number of links between pairs of GPUs in a mesh; without it any pair counts at the full rate."""
+    """Number of links between pairs of GPUs in a mesh; an nvlink_mesh without it counts any pair at the full rate."""
     domain_gpus: Sourced[PerNode] | None = None
     """GPUs that reach each other over it, where that is more than a node (NVL72); default: those of the node."""
     in_switch_reduction: bool = False
     """The switch adds (NVLS): the measured busbw of an all_reduce may then exceed the link rate."""
+
+    def mesh(self, gpus: int) -> tuple[MeshLink, ...] | None:
+        """Links between pairs of so many GPUs; None: any pair reaches the full rate."""
+        if self.links is not None:
+            return self.links.value
+        if self.kind != "infinity_fabric":
+            return None
+        return tuple(MeshLink(gpus=pair, links=1) for pair in combinations(range(gpus), 2))
+
+    @model_validator(mode="after")
+    def _switches_add(self) -> ScaleUp:
+        """Infinity Fabric has no switch that adds or joins nodes."""
+        if self.kind == "infinity_fabric" and (self.in_switch_reduction or self.domain_gpus is not None):
+            key = "in_switch_reduction" if self.in_switch_reduction else "domain_gpus"
+            raise problem("infinity_fabric has no switches", key=key, expected="nothing: no such key")
+        return self
 
 
 class PcieTree(Strict):

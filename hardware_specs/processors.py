@@ -16,7 +16,11 @@ from inputs.sourced import Sourced
 Precision = Literal["fp64", "fp32", "tf32", "fp16", "bf16", "fp8", "int8"]
 """Number format a GPU has a peak rate for; dense, tensor cores where the format has them (fp32: it has none)."""
 
-Architecture = Literal["kepler", "maxwell", "pascal", "volta", "ampere", "ada", "hopper", "blackwell"]
+Architecture = Literal[
+    "kepler", "maxwell", "pascal", "volta", "ampere", "ada", "hopper", "blackwell", "cdna3", "cdna4",
+]  # fmt: skip
+AMD: tuple[Architecture, ...] = ("cdna3", "cdna4")
+"""Architectures of AMD Instinct (gfx942, gfx950); the others are of NVIDIA."""
 
 
 class AchievedRates(Strict):
@@ -55,7 +59,7 @@ class Gpu(Strict):
     name: Name
     description: str = ""
     architecture: Architecture | None = None
-    """Architecture whose tables of NCCL's tuner apply; needed where a library says so."""
+    """Generation of the chip: whose tables of kernels, and of NCCL's tuner, apply."""
     memory_bytes: Sourced[Amount]
     """HBM capacity."""
     usable_memory_fraction: Sourced[Share]
@@ -63,6 +67,7 @@ class Gpu(Strict):
     memory_bytes_per_s: Sourced[Bandwidth]
     """HBM peak."""
     sms: Sourced[Number]
+    """Streaming multiprocessors; compute units of a GPU of AMD."""
     l2_bytes: Sourced[Amount]
     l2_bytes_per_s: Sourced[Bandwidth] | None = None
     """Rate at which the L2 serves reads of all SMs; the HBM peak where it is not known."""
@@ -84,6 +89,11 @@ class Gpu(Strict):
         if self.l2_bytes.value > self.memory_bytes.value:
             raise problem("the L2 is larger than the memory", expected="at most memory_bytes", key="l2_bytes")
         return self
+
+    @property
+    def is_of_amd(self) -> bool:
+        """Whether kernels are those of ROCm, of which none were timed; see `AMD`."""
+        return self.architecture in AMD
 
     @property
     def embedding_bytes_per_s(self) -> float:

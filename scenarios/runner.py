@@ -21,6 +21,7 @@ from scenarios.summary import summary_of
 from scenarios.uncertainty.assumptions import assumption_warnings
 from scenarios.uncertainty.interval import Interval
 from scenarios.uncertainty.jobs import interval_of_run
+from scenarios.uncertainty.vendors import unmeasured_warning
 from simulator.analysis import BOUND_RUNS, Analysis, Bound, analyse, find_bound, path_shares
 from simulator.counted_run import counted_run
 from simulator.engine import EngineRun, ProgramMemory
@@ -102,7 +103,8 @@ def simulate(
     bound = _bound(probe, analysis, progress)
     tried = find_levers(probe, bound, progress) if levers else None
     interval = interval_of_run(prepared, lowering, analysis, bound)
-    warnings = (*done.warnings, *assumption_warnings(bound, interval))
+    unmeasured = unmeasured_warning(resolved.cluster.node.gpu)
+    warnings = (*done.warnings, *unmeasured, *assumption_warnings(bound, interval))
     summary = summary_of(prepared, analysis, bound, interval, tried, warnings)
     return Outcome(
         prepared, done.lowerer, done.memory, lowering, done.result, analysis, warnings, bound, interval, tried, summary

@@ -14,6 +14,7 @@ from scenarios.uncertainty.constant import Constant, graded
 from scenarios.uncertainty.machine import EMBEDDING, STREAMS, Weighted
 from scenarios.uncertainty.shares import NORMAL_MEDIAN
 from scenarios.uncertainty.usage import Usage, parts
+from scenarios.uncertainty.vendors import timed_elsewhere
 from workloads.graph.framework import Framework
 
 FRAMEWORK = "workload.framework"
@@ -55,6 +56,7 @@ def residual_of(framework: Framework, gpu: Gpu | None, nodes: int) -> Constant:
     constant = Constant(f"{FRAMEWORK}.fit", "derived", sigma, reason, measure)
     if fit.gpus and gpu is not None and gpu.name not in fit.gpus:
         constant = constant.widened(OTHER_GPU * _octaves(gpu, fit.gpus), f"fitted on {', '.join(fit.gpus)}")
+        constant = timed_elsewhere(gpu, constant)
     if fit.nodes is not None and nodes > fit.nodes:
         sigma = PER_DOUBLING * math.log2(nodes / fit.nodes)
         constant = constant.widened(sigma, f"fitted on {fit.nodes} node{'s' if fit.nodes > 1 else ''}, here {nodes}")

@@ -20,6 +20,7 @@ from scenarios.uncertainty.shares import (
     share_of,
 )
 from scenarios.uncertainty.usage import LARGE_BYTES, CallUse, Usage, parts
+from scenarios.uncertainty.vendors import carried_over, links_command, memory_command
 from simulator.compute.convolution import has_fractions
 from simulator.network.calibration import Calibration
 
@@ -122,7 +123,9 @@ def _kernels(cluster: Cluster, usage: Usage) -> dict[str, list[Weighted]]:
         costs = Weighted(1.0, _cpu_costs(cluster.node.cpu))
         return {"GEMM": [costs], "HBM": [costs], "host": [costs]}
     host = graded(f"{NODE}.cpu.host_time_factor", cluster.node.cpu.host_time_factor, "dlrmsim calibrate host")
-    return {"GEMM": [*_gemms(gpu, usage)], "HBM": [*_memory(gpu, usage)], "host": [Weighted(1.0, host)]}
+    of_gpu = {"GEMM": _gemms(gpu, usage), "HBM": _memory(gpu, usage)}
+    found = {name: [Weighted(part, carried_over(gpu, c)) for part, c in behind] for name, behind in of_gpu.items()}
+    return {**found, "host": [Weighted(1.0, host)]}
 
 
 def _socket(rates: CpuRates) -> dict[str, list[Weighted]]:
@@ -210,8 +213,7 @@ def _convolutions(gpu: Gpu, *, measured: bool) -> Constant:
 def _memory(gpu: Gpu, usage: Usage) -> Iterator[Weighted]:
     """Memory rates; kernels share the class by their time on the critical path."""
     rate, reached, measure = gpu.memory_bytes_per_s, gpu.achieved, _timed_kernels(gpu)
-    clock = "the memory clock and bus width that nvidia-smi -q reports: bits x clock x 2 / 8"
-    yield Weighted(1.0, graded(f"{GPU}.memory_bytes_per_s", rate, clock))
+    yield Weighted(1.0, graded(f"{GPU}.memory_bytes_per_s", rate, memory_command(gpu)))
     times = usage.kernels_s
     of = parts(
         {
@@ -235,7 +237,7 @@ def _timed_kernels(gpu: Gpu) -> str:
 def _nvlink(cluster: Cluster) -> Iterator[Weighted]:
     if cluster.node.scale_up is not None:
         rate = cluster.node.scale_up.bytes_per_s
-        yield Weighted(1.0, graded(f"{NODE}.scale_up.bytes_per_s", rate, "nvidia-smi nvlink -s"))
+        yield Weighted(1.0, graded(f"{NODE}.scale_up.bytes_per_s", rate, links_command(cluster.node.gpu)))
 
 
 def _nics(cluster: Cluster, between: Sequence[CallUse], usage: Usage) -> Iterator[Weighted]:

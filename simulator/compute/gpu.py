@@ -23,7 +23,7 @@ import numpy as np
 
 from hardware_specs.processors import Gpu
 from hardware_specs.types import Node
-from simulator.compute.attention import attention_fraction, why_unmeasured
+from simulator.compute.attention import GEMMS_OF_AMPERE, attention_fraction, why_unmeasured
 from simulator.compute.convolution import ConvolutionRates, convolution_s, fractions_of, has_fractions
 from simulator.compute.gemm import GemmRates, aligned_elements, gemm_s
 from simulator.compute.model import COMPUTE_MODELS
@@ -219,6 +219,8 @@ class GpuModel:
 
     def _attention(self, operator: Attention) -> Amount:
         fraction = attention_fraction(self.gpu.architecture, operator)
+        if self.gpu.is_of_amd:
+            fraction *= self.gpu.achieved.gemm_fraction.value / GEMMS_OF_AMPERE
         rate = self.gpu.peak_flops_per_s(operator.precision) * fraction * self.gemm_speed
         return self._started(np.maximum(operator.flops / rate, operator.bytes / self.stream_bytes_per_s))
 

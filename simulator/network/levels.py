@@ -168,11 +168,12 @@ def levels_of(cluster: Cluster, node_of: IntArray, local_rank_of: IntArray) -> t
 
 def _mesh(node: Node, local_rank_of: IntArray) -> Mesh | None:
     """Shares of a GPU's port; pairs without a link share the GPU's PCIe link, as NCCL routes them."""
-    if node.scale_up is None or node.scale_up.links is None:
-        return None
     gpus = node.ranks
+    mesh = None if node.scale_up is None else node.scale_up.mesh(gpus)
+    if node.scale_up is None or not mesh:
+        return None
     links = np.zeros((gpus, gpus))
-    for link in node.scale_up.links.value:
+    for link in mesh:
         links[link.gpus] = links[link.gpus[::-1]] = link.links
     share = links / links.sum(axis=1, keepdims=True)
     missing = (links == 0) & ~np.eye(gpus, dtype=bool)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from hardware_specs.fabric import NcclProtocol
 from hardware_specs.library import AlgorithmLatency, NcclConstants, SendChannels
 from hardware_specs.types import Cluster, Node
+from inputs.errors import InputError
 from inputs.sourced import Sourced
 from simulator.network.blocks import Block
 from simulator.network.collectives.algorithm import (
@@ -42,7 +43,7 @@ class NcclTransport:
         protocols: protocols of the release.
         network_protocols: protocols that run between nodes.
         ring_protocols: the same of rings.
-        tables: latencies of each of `TABLES`.
+        tables: latencies of those of `TABLES` that the library has.
         payload: share of the bandwidth that each protocol's payload gets.
         post_s: cost of posting one network message, LL and LL128.
         send_s: cost of sending one message to a peer; None: that of a post, Simple protocol.
@@ -92,7 +93,7 @@ class NcclTransport:
             protocols=constants.protocols,
             network_protocols=_allowed(constants.protocols, between),
             ring_protocols=_allowed(constants.protocols, cluster.fabric.ring_protocols or between),
-            tables={name: getattr(constants, name) for name in TABLES},
+            tables={name: table for name in TABLES if (table := getattr(constants, name)) is not None},
             payload={protocol: float(getattr(fractions, protocol).value) for protocol in ALL_PROTOCOLS},
             post_s=constants.network_post.seconds(node.cpu),
             send_s=None if own_post is None else own_post.value,
@@ -194,8 +195,16 @@ class NcclTransport:
         return float(getattr(hop, _of_stores(latency, protocol)).value) * self.factors.near_hop
 
     def _table(self, latency: Latency) -> AlgorithmLatency:
-        """Constants of a stage."""
-        return self.tables["ring" if latency.table == STORES else latency.table]
+        """Constants of a stage.
+
+        Raises:
+            InputError: the library has no such algorithm.
+        """
+        name = "ring" if latency.table == STORES else latency.table
+        if name not in self.tables:
+            expected = f"one of {', '.join(self.tables)}"
+            raise InputError("the library has no latencies of this algorithm", given=name, expected=expected)
+        return self.tables[name]
 
     def wait_seconds(self, latency: Latency, protocol: str, links: int = 1) -> float:
         """One hop over the network."""

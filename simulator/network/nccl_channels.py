@@ -1,8 +1,10 @@
-"""The channels that NCCL would lay out on a machine, and the speed it counts them at.
+"""The channels that NCCL, or RCCL, would lay out on a machine, and the speed NCCL counts them at.
 
 NCCL searches its graph of the machine for rings, each a channel of one of a few speeds. Here the layout is written
 down: inside a node as many channels of one speed as the links allow, between nodes one for each NIC at the highest
 speed that all fit in. Channels of 25 GB/s and more are not split in two, which changes their number, not their total.
+
+RCCL takes its rings from a list of known machines (``src/graph/rome_models.cc``): only their number matters here.
 
 Link speeds: NCCL 2.30.7 ``src/graph/topo.h``; channel speeds:
 ``src/graph/search.cc``, those below the first few recalled.
@@ -11,11 +13,13 @@ Link speeds: NCCL 2.30.7 ``src/graph/topo.h``; channel speeds:
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from hardware_specs.processors import Architecture
-from hardware_specs.types import Node, ScaleUp
+from hardware_specs.links import MeshLink
+from hardware_specs.processors import AMD, Architecture
+from hardware_specs.types import Node
 
 GB = 1e9
 Generation = Literal["volta", "ampere", "hopper", "blackwell"]
@@ -23,7 +27,14 @@ GENERATION: dict[Architecture, Generation] = {
     "kepler": "volta", "maxwell": "volta", "pascal": "volta", "volta": "volta", "ampere": "ampere", "ada": "ampere",
     "hopper": "hopper", "blackwell": "blackwell",
 }  # fmt: skip
-"""Whose row of NCCL's tables counts."""
+"""Whose row of NCCL's tables counts; GPUs of AMD have none."""
+RCCL_CHANNELS: dict[Architecture, int] = {"cdna3": 56, "cdna4": 112}
+"""Channels of RCCL on all 8 GPUs of a node: 28 rings of ``rome_model_79``, doubled (RCCL 2.21.5,
+``src/graph/connect.cc``); 112 on gfx950 (CHANGELOG of RCCL 2.25.1)."""
+RCCL_CHANNELS_BETWEEN = 64
+"""The same between nodes: most of ``channelThresholds`` (``src/graph/tuning.cc`` of ROCm 7, ``tuning_model_6``)."""
+RCCL_CHANNELS_OF_FEW = 32
+"""The same on some GPUs of a node: ``2*CHANNEL_LIMIT`` (RCCL 2.21.5, ``src/include/device.h``)."""
 LINK_SHARE: dict[Architecture, float] = {
     "pascal": 18 / 20, "volta": 20 / 25, "ampere": 20 / 25, "hopper": 20.6 / 25, "blackwell": 40.1 / 50,
 }  # fmt: skip
@@ -73,6 +84,8 @@ def collective_channels(node: Node, nodes: int, local_size: int) -> int:
     does not say of which architecture it is counts as Ampere.
     """
     architecture = (None if node.gpu is None else node.gpu.architecture) or "ampere"
+    if architecture in AMD:
+        return _rccl_channels(node, architecture, nodes, local_size)
     found = channels_of(node, architecture, nodes, local_size)
     each = found.total / found.count
     newer = GENERATION[architecture] in ("hopper", "blackwell")
@@ -80,18 +93,24 @@ def collective_channels(node: Node, nodes: int, local_size: int) -> int:
     return 2 * found.count * (1 if single else 2)
 
 
+def _rccl_channels(node: Node, architecture: Architecture, nodes: int, local_size: int) -> int:
+    """Channels of RCCL."""
+    if nodes > 1:
+        return RCCL_CHANNELS_BETWEEN
+    return RCCL_CHANNELS[architecture] if local_size == node.ranks else RCCL_CHANNELS_OF_FEW
+
+
 def _near_rate(node: Node, architecture: Architecture, local_size: int) -> float:
     """GB/s of a GPU to the others of its node, as NCCL counts them."""
-    share = 0.0 if node.scale_up is None else _part_in_use(node.scale_up, local_size)
+    share = 0.0 if node.scale_up is None else _part_in_use(node.scale_up.mesh(node.ranks), local_size)
     if node.scale_up is None or share == 0.0:
         return 0.0 if node.pcie_bytes_per_s is None else node.pcie_bytes_per_s.value / GB * PCIE_SHARE
     return node.scale_up.bytes_per_s.value / GB * LINK_SHARE.get(architecture, 1.0) * share
 
 
-def _part_in_use(scale_up: ScaleUp, local_size: int) -> float:
+def _part_in_use(links: Sequence[MeshLink] | None, local_size: int) -> float:
     """Part of a port that leads to the others; of a mesh the links between the first so many GPUs."""
-    if scale_up.links is None or local_size == 1:
+    if links is None or local_size == 1:
         return 1.0
-    links = scale_up.links.value
     here = [sum(m.links for m in links if gpu in m.gpus and max(m.gpus) < local_size) for gpu in range(local_size)]
     return min(here) / sum(m.links for m in links if 0 in m.gpus)

@@ -88,9 +88,20 @@ class AllPairs:
     peer_bytes: FloatArray | None = None
     on_rails: bool = False
 
-    def mesh_share(self, share: FloatArray, members: IntArray) -> float:  # noqa: ARG002 - the protocol's signature
-        """The part of all pairs."""
-        return pairs_share(share)
+    def mesh_share(self, share: FloatArray, members: IntArray) -> float:
+        """The part of all pairs; with uneven sizes over equal links, of the pair that takes longest."""
+        apart = ~np.eye(len(share), dtype=bool)
+        if np.ptp(share[apart]) > 0.0:  # links differ: sends over the weakest set the pace of all
+            return pairs_share(share)
+        if self.peer_bytes is not None:
+            sizes = self.peer_bytes[:, members][:, :, members] * apart
+        elif self.send_bytes is not None and self.receive_weights is not None:
+            sizes = self.send_bytes[:, members, None] * self.receive_weights[:, None, members] * apart
+        else:
+            return pairs_share(share)
+        busiest = np.maximum(sizes.sum(axis=2).max(axis=1), sizes.sum(axis=1).max(axis=1))
+        alone = sizes.max(axis=(1, 2)) / share[apart].min()
+        return min(1.0, float(np.divide(busiest, alone, out=np.ones_like(busiest), where=alone > 0.0).min()))
 
     def crossing(self, block: Block, label: IntArray) -> Traffic:
         """Each member outside the label gets its share."""

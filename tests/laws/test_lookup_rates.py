@@ -12,6 +12,7 @@ from simulator.operators import EmbeddingLookup, Misses
 
 GPUS = sorted(CATALOGS["gpu"].names())
 UNMEASURED = {"a30_24", "a40_48", "b200_sxm_180", "gb200_186", "k80_12", "m40_12", "rtx_3080_10"}
+UNMEASURED |= {"b300_sxm_288", "gb300_288", "mi300x_192", "mi325x_256", "mi350x_288", "mi355x_288"}
 """GPUs of which no measured L2 rate is public."""
 ROWS = 1e12
 """Bytes of rows that are looked up: a second or so, beside which no kernel start counts."""

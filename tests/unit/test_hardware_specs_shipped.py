@@ -96,6 +96,8 @@ def test_the_machines_asked_for_ship():
     gpus |= {"h200_sxm5_141", "b200_sxm_180", "gb200_186", "gh200_96", "h100_pcie_80", "a100_pcie_40", "a100_pcie_80"}
     gpus |= {"a30_24", "a40_48", "l40s_48", "p100_sxm2_16", "p100_pcie_16", "p100_pcie_12", "k80_12", "titan_xp_12"}
     gpus |= {"m40_12", "rtx_3080_10", "v100_1297mhz", "p100_1189mhz", "h100_sxm5_96"}
+    clusters |= {"mi300x", "mi325x", "mi350x", "mi355x", "dgx_b300", "gb300_nvl72"}
+    gpus |= {"mi300x_192", "mi325x_256", "mi350x_288", "mi355x_288", "b300_sxm_288", "gb300_288"}
 
     assert clusters <= set(CLUSTERS)
     assert gpus == set(CATALOGS["gpu"].names())
@@ -143,6 +145,10 @@ PUBLISHED = {
     "hgx_h200": (7200 / 2, 3200 / 8, 38400, 4 * 8),  # 7.2 TB/s both ways, 8 x 400 Gb/s, 8 x 4.8 TB/s
     "dgx_b200": (14400 / 2, 3200 / 8, 8 * 7672, None),  # user guide: 14.4 TB/s, 8 x 400 Gb/s; HBM as the driver says
     "gb200_nvl72": (129600 / 2, 1600 / 8, 576000, 1152),  # 130 TB/s and 576 TB/s a rack, 4 x 400 Gb/s a tray
+    "dgx_b300": (14400 / 2, 6400 / 8, 8 * 8000, 1016),  # 8 x 800 Gb/s
+    "gb300_nvl72": (129600 / 2, 3200 / 8, 576000, 1152),  # 576 TB/s a rack, 4 x 800 Gb/s a tray
+    "mi300x": (8 * 7 * 64, 3200 / 8, 8 * 5300, 16384),  # 7 links of 64 GB/s, 8 x 400 Gb/s
+    "mi350x": (8 * 7 * 76.5, 3200 / 8, 8 * 8000, 16384),
     "polaris": (1200, 50, 4 * 1555, 2240),  # 4 links to each of 3 GPUs, 2 x 200 Gb/s
     "alps": (1800, 100, 4 * 4000, 10752),  # 150 GB/s to each of 3 GPUs, 4 x 200 Gb/s
     "aws_p4d": (2400, 400 / 8, 8 * 1555, 4000),  # 400 Gb/s
@@ -219,6 +225,7 @@ def test_embedding_rate_is_carried_over_by_one_fraction():
         "rtx_3080_10",
     ]
     hopper = ["h100_sxm5_80", "h100_pcie_80", "h100_sxm5_96", "h200_sxm5_141", "gh200_96", "b200_sxm_180", "gb200_186"]
+    hopper += ["b300_sxm_288", "gb300_288", "mi300x_192", "mi325x_256", "mi350x_288", "mi355x_288"]
     for name in ampere + hopper:
         gpu = load_gpu(name)
         expected = (0.836 if name in ampere else 0.6284) * gpu.memory_bytes_per_s.value

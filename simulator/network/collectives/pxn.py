@@ -41,7 +41,7 @@ def applies(block: Block) -> bool:
 def has_rails(cluster: Cluster) -> bool:
     """Whether equal NICs hang on one rail, each GPU has one, and NVLink to all GPUs of its node."""
     node = cluster.node
-    joined = node.scale_up is not None and node.scale_up.links is None
+    joined = node.scale_up is not None and node.scale_up.mesh(node.ranks) is None
     return joined and cluster.fabric.kind == "rail_optimised" and node.nics.count.value >= node.ranks
 
 

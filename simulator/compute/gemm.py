@@ -51,6 +51,9 @@ PARTIAL_SUM_BYTES = 4.0
 RESULT_BYTES = 2
 """Smallest size of a result element, bytes: products of 8-bit numbers are stored in 16 bits."""
 
+FEW_SHAPES = 8
+"""Largest number of shapes of ranks that are computed one by one, and kept."""
+
 CUDA_CORES = ("fp32", "fp64")
 """Precisions without tensor cores in this model: loaded element by element anyhow."""
 
@@ -104,6 +107,8 @@ def gemm_s(gemm: Gemm, rates: GemmRates) -> Amount:
         return _one_s(tuple(float(size) for size in sizes), rates)
     table = np.stack(np.broadcast_arrays(*sizes), axis=1).astype(np.float64)
     first, place = _distinct([np.asarray(size) for size in sizes if np.ndim(size)])
+    if len(first) > FEW_SHAPES:
+        return _each_s(table[first], rates)[place]
     return np.array([_one_s(tuple(shape), rates) for shape in table[first].tolist()])[place]
 
 
@@ -119,24 +124,30 @@ def _distinct(columns: Sequence[NDArray[Any]]) -> tuple[IntArray, IntArray]:
 
 @lru_cache(maxsize=65536)
 def _one_s(sizes: Sequence[float], rates: GemmRates) -> float:
-    m, n, k, count, row = sizes
-    if not m * n * k * count:
-        return 0.0
+    """Seconds of one shape, kept: layers of a model come again and again."""
+    return float(_each_s(np.array([sizes]), rates)[0])
+
+
+def _each_s(sizes: FloatArray, rates: GemmRates) -> FloatArray:
+    """Seconds of products by m, n, k, count and the elements of a row ``[K, 5]``; ``[K]``."""
+    m, n, k, count, row = (column[:, None, None] for column in sizes.T)
     traffic = rates.element_bytes * (m * k + k * n) + max(rates.element_bytes, RESULT_BYTES) * m * n
     memory_s = count * traffic / rates.memory_bytes_per_s
-    if 1.0 in (m, n, k):
-        return rates.vector_start_s + memory_s
-    unaligned = n % rates.aligned_elements or row % rates.aligned_elements
-    flops_per_s = rates.peak_flops_per_s / rates.sms * (rates.unaligned if unaligned else 1.0)
+    unaligned = (n % rates.aligned_elements != 0) | (row % rates.aligned_elements != 0)
+    flops_per_s = rates.peak_flops_per_s / rates.sms * np.where(unaligned, rates.unaligned, 1.0)
     rows, columns = TILES[:, 0, None], TILES[:, 1, None]
-    splits = SPLITS[(k / SPLITS >= SHORTEST_SPLIT) | (SPLITS == 1)]
-    waves = np.ceil(np.ceil(m / rows) * np.ceil(n / columns) * count * splits / rates.sms)
+    waves = np.ceil(np.ceil(m / rows) * np.ceil(n / columns) * count * SPLITS / rates.sms)
     step_flops = np.maximum(2.0 * rows * columns / rates.fraction, (rows + columns) * rates.balanced_tile)
-    tiles_s = waves * step_flops * (k / splits) / flops_per_s
-    return float(np.min(np.maximum(tiles_s, memory_s) + _added_s(m * n * count, splits, rates))) + rates.start_s
+    tiles_s = waves * step_flops * (k / SPLITS) / flops_per_s
+    whole_s = np.maximum(tiles_s, memory_s) + _added_s(m * n * count, rates)
+    allowed = (k / SPLITS >= SHORTEST_SPLIT) | (SPLITS == 1)
+    tiled_s = np.where(allowed, whole_s, np.inf).min(axis=(1, 2)) + rates.start_s
+    vector_s = rates.vector_start_s + memory_s[:, 0, 0]
+    found = np.where((sizes[:, :3] == 1.0).any(axis=1), vector_s, tiled_s)
+    return np.where((sizes[:, :4] == 0.0).any(axis=1), 0.0, found)
 
 
-def _added_s(outputs: float, splits: FloatArray, rates: GemmRates) -> FloatArray:
+def _added_s(outputs: FloatArray, rates: GemmRates) -> FloatArray:
     """Cost of adding up the parts: a kernel that reads the partial sums, written before, and writes the result."""
-    traffic = PARTIAL_SUM_BYTES * outputs * (splits + 1.0)
-    return np.where(splits > 1, rates.start_s + traffic / rates.memory_bytes_per_s, 0.0)
+    traffic = PARTIAL_SUM_BYTES * outputs * (SPLITS + 1.0)
+    return np.where(SPLITS > 1, rates.start_s + traffic / rates.memory_bytes_per_s, 0.0)

@@ -62,7 +62,9 @@ def copied_group(plan: Plan, settings: DlrmSettings) -> EmbeddingGroup:
 
     dim = tables.dim[copied]
     sent = batch_lookups(tables, settings)[copied]
-    own = np.broadcast_to(sent / sent.sum(axis=1, keepdims=True), (len(copied), plan.world_size)) * plan.world_size
+    total = sent.sum(axis=1, keepdims=True)
+    part = np.divide(sent, total, out=np.zeros_like(sent), where=total > 0.0)  # a batch may have no position at all
+    own = np.broadcast_to(part, (len(copied), plan.world_size)) * plan.world_size
     shards = KernelShards(
         copied,
         dim,

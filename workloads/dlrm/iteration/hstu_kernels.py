@@ -100,7 +100,7 @@ class StackKernels:
             flops=flops * (ATTENTION_BACKWARD if backward else 1.0),
             bytes=positions.all * float(moved * self.job.element_bytes) * (2.0 if backward else 1.0),
             head_dim=max(hstu.qk_width.value, hstu.value_width.value),
-            sequence=amount(np.asarray(positions.squares) / np.maximum(positions.all, 1.0)),
+            sequence=amount(np.maximum(positions.squares, 1.0) / np.maximum(positions.all, 1.0)),
             precision=self.job.precision,
             causal=True,
             backward=backward,

@@ -112,22 +112,32 @@ def read_law(law: Graded[LengthLaw], feature: SequenceFeature, document: Documen
         path: path of the law in the document.
 
     Raises:
-        InputError: the file is missing or wrong, or a length lies beyond the feature's maximum.
+        InputError: the file is missing or wrong, a length lies beyond the feature's maximum, or no sample has a
+            position.
     """
-    maximum, place = feature.max_length.value, value_path(document, path)
+    place = value_path(document, path)
     try:
-        if law.value.file is None:
-            check_longest(law.value, maximum)
-            return law
-        given = Path(law.value.file).expanduser()
-        _, line = document.where((*place, "file"))
-        file = given if line is None else document.file.parent / given
-        return law.model_copy(update={"value": read_lengths(file, maximum), "note": f"as counted in {file.name}"})
+        found = _read(law, feature, document, place)
+        if found.value.mean_length(feature.max_length.value) == 0.0 and not (feature.targets and feature.targets.value):
+            raise InputError("no sample has a position", given="lengths of 0", expected="a length above 0, or targets")
     except InputError as error:
         if error.line is not None:
             raise
         key = (*place, "file") if law.value.file is not None else place
         raise document.error(key, error.message, given=error.given, expected=error.expected) from None
+    return found
+
+
+def _read(law: Graded[LengthLaw], feature: SequenceFeature, document: Document, place: KeyPath) -> Graded[LengthLaw]:
+    """The law at ``place`` of the document with its file read in, none of its lengths beyond the maximum."""
+    maximum = feature.max_length.value
+    if law.value.file is None:
+        check_longest(law.value, maximum)
+        return law
+    given = Path(law.value.file).expanduser()
+    _, line = document.where((*place, "file"))
+    file = given if line is None else document.file.parent / given
+    return law.model_copy(update={"value": read_lengths(file, maximum), "note": f"as counted in {file.name}"})
 
 
 def check_named(

@@ -20,9 +20,6 @@ from workloads.dlrm.model.settings import DlrmSettings
 from workloads.dlrm.model.tables import Tables
 from workloads.dlrm.rows.kernels import amount
 
-ATTENTION_BACKWARD = 2.5
-"""Products of the backward pass of attention over those of the forward pass (FlashAttention-2, arXiv:2307.08691)."""
-
 
 @dataclass(frozen=True, slots=True)
 class StackPositions:
@@ -94,10 +91,10 @@ class StackKernels:
     def attention(self, *, backward: bool = False) -> Attention:
         """Attention of a layer, or its gradients."""
         hstu, positions = self.stack.hstu, self.positions
-        flops = positions.squares * float(hstu.queries + hstu.values)
+        of_pair = hstu.attention_backward if backward else hstu.attention_forward
         moved = 2 * hstu.queries + 2 * hstu.values  # q, k, v and the result; backward their gradients, too
         return Attention(
-            flops=flops * (ATTENTION_BACKWARD if backward else 1.0),
+            flops=positions.squares * of_pair,
             bytes=positions.all * float(moved * self.job.element_bytes) * (2.0 if backward else 1.0),
             head_dim=max(hstu.qk_width.value, hstu.value_width.value),
             sequence=amount(np.maximum(positions.squares, 1.0) / np.maximum(positions.all, 1.0)),

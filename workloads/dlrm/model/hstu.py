@@ -17,9 +17,8 @@ from simulator.operators import AttentionKernel
 from workloads.dlrm.model.table_list import Width
 from workloads.graded import Graded
 
-TRAINED, ATTENTION_TRAINED = 3.0, 3.5
-"""Operations of a training pass over those of the forward pass: linear layers have a product for each of both
-gradients; attention has five products for two (FlashAttention-2, arXiv:2307.08691)."""
+TRAINED = 3.0
+"""Operations of a training pass of linear layers over those of the forward pass: a product more for each gradient."""
 
 PROJECTED = 3
 """Vectors of a head that the output layer projects: u, the attention, and the gated attention (generative-recommenders,
@@ -80,7 +79,23 @@ class Hstu(Strict):
         return 2 * (self.values + self.queries)
 
     @property
+    def attention_forward(self) -> float:
+        """Operations of attention for a pair of positions, masked or not: half of two products, of scores and values.
+
+        The mask leaves half of the pairs, and each takes a multiplication and an addition an element.
+        """
+        return float(self.queries + self.values)
+
+    @property
+    def attention_backward(self) -> float:
+        """Operations of its gradients: the scores again, gradients of queries, of keys, of scores, and of values.
+
+        Five products (FlashAttention-2, arXiv:2307.08691), three over the width of queries, two over that of values.
+        """
+        return float(3 * self.queries + 2 * self.values)
+
+    @property
     def even_positions(self) -> float:
         """Length of a history at which attention takes as many operations as the linear layers of a block."""
         linear = 2.0 * self.width.value * (self.projected + PROJECTED * self.values)
-        return TRAINED * linear / (ATTENTION_TRAINED * (self.queries + self.values))
+        return TRAINED * linear / (self.attention_forward + self.attention_backward)

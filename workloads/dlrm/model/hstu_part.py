@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from inputs.errors import InputError
 from simulator.operators import Amount
-from workloads.dlrm.model.hstu import ATTENTION_TRAINED, PROJECTED, TRAINED, Hstu
+from workloads.dlrm.model.hstu import PROJECTED, TRAINED, Hstu
 from workloads.dlrm.model.layers import DenseLayer
 from workloads.dlrm.model.tables import Tables
 from workloads.graded import Graded
@@ -106,7 +106,7 @@ class HstuPart:
         """
         layers = self.layers
         return HstuFlops(
-            attention=layers * squares * float(self.hstu.queries + self.hstu.values),
+            attention=layers * squares * self.hstu.attention_forward,
             uvqk=layers * positions * float(self.uvqk(0).flops_per_sample),
             output=layers * positions * float(self.output(0).flops_per_sample),
         )
@@ -114,7 +114,8 @@ class HstuPart:
     def training_flops(self, positions: Amount, squares: Amount) -> HstuFlops:
         """Operations of forward and backward pass, nothing computed again but the scores; see `forward_flops`."""
         forward = self.forward_flops(positions, squares)
-        return HstuFlops(ATTENTION_TRAINED * forward.attention, TRAINED * forward.uvqk, TRAINED * forward.output)
+        attention = forward.attention + self.layers * squares * self.hstu.attention_backward
+        return HstuFlops(attention, TRAINED * forward.uvqk, TRAINED * forward.output)
 
 
 def hstu_part(hstu: Hstu, tables: Tables) -> HstuPart:

@@ -118,8 +118,7 @@ def read_law(law: Graded[LengthLaw], feature: SequenceFeature, document: Documen
     place = value_path(document, path)
     try:
         found = _read(law, feature, document, place)
-        if found.value.mean_length(feature.max_length.value) == 0.0 and not (feature.targets and feature.targets.value):
-            raise InputError("no sample has a position", given="lengths of 0", expected="a length above 0, or targets")
+        _check_positions(found.value, feature)
     except InputError as error:
         if error.line is not None:
             raise
@@ -138,6 +137,17 @@ def _read(law: Graded[LengthLaw], feature: SequenceFeature, document: Document, 
     _, line = document.where((*place, "file"))
     file = given if line is None else document.file.parent / given
     return law.model_copy(update={"value": read_lengths(file, maximum), "note": f"as counted in {file.name}"})
+
+
+def _check_positions(law: LengthLaw, feature: SequenceFeature) -> None:
+    """Check that a sample may have a position.
+
+    Raises:
+        InputError: all lengths are 0, and there are no candidates.
+    """
+    targets = 0 if feature.targets is None else feature.targets.value
+    if law.mean_length(feature.max_length.value) + targets == 0.0:
+        raise InputError("no sample has a position", given="lengths of 0", expected="a length above 0, or targets")
 
 
 def check_named(

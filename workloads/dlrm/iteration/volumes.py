@@ -23,8 +23,8 @@ class Volumes(NamedTuple):
         all_reduce_bytes: gradients that every rank gives into an all_reduce, of data-parallel layers
             ``element x sum over layers (inputs x outputs + outputs)``, and the bytes of copied tables.
         all_to_all_bytes: pooled vectors of the forward exchange that all ranks send together, own parts included:
-            ``element x tables x global batch x dim``, without the padding of uneven batches; as many bytes of
-            gradients go back.
+            ``element x tables x global batch x dim``, without the padding of uneven batches, or vectors of all
+            positions of sequences; as many elements of gradients go back.
     """
 
     all_reduce_bytes: float
@@ -53,4 +53,5 @@ def volumes_of(job: Job) -> Volumes:
         if call.op in EXCHANGES
     )
     samples = settings.iteration_samples or settings.global_batch_size * settings.gradient_accumulation
-    return Volumes(float(summed), sent / settings.exchanged_samples * samples)
+    counted = settings.global_batch_size if job.plan.tables.sequences else settings.exchanged_samples
+    return Volumes(float(summed), sent / counted * samples)

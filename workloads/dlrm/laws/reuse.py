@@ -153,7 +153,7 @@ def distinct_rows(rows: FloatArray, lookups: FloatArray, samples: float, reuse: 
         reuse: measured reuse, or None for chance alone.
     """
     rows = np.maximum(np.asarray(rows, dtype=np.float64), 1.0)
-    with np.errstate(divide="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore"):  # of tables with one row, which are not taken
         chance = np.where(rows > 1, -rows * np.expm1(lookups * np.log1p(-1.0 / rows)), np.minimum(lookups, 1.0))
     if reuse is None:
         return np.asarray(chance)

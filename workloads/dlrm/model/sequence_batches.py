@@ -67,15 +67,14 @@ class Dealing:
 @lru_cache(maxsize=32)
 def lengths_on_ranks(sequence: SequenceLengths, dealing: Dealing) -> RankLengths:
     """Positions of a sequence on each rank."""
-    ends = np.cumsum(shares(dealing))
+    samples = shares(dealing).astype(np.float64)
     if sequence.fixed:
-        length = sequence.mean_positions
-        samples = np.full(1, dealing.samples / dealing.ranks)
-        return RankLengths(samples, samples * length, samples * length**2, np.full(1, length))
+        length, alike = sequence.mean_positions, samples[:1] if dealing.samples % dealing.ranks == 0 else samples
+        return RankLengths(alike, alike * length, alike * length**2, np.full(len(alike), length))
     drawn = _dealt(sequence, dealing)
-    starts = np.concatenate([[0], ends[:-1]])
+    starts = np.cumsum(shares(dealing)) - shares(dealing)
     return RankLengths(
-        shares(dealing).astype(np.float64),
+        samples,
         np.add.reduceat(drawn, starts),
         np.add.reduceat(drawn**2, starts),
         np.maximum.reduceat(drawn, starts),

@@ -83,11 +83,17 @@ def model_data(
     }
 
 
-def scenario_data(model: Mapping[str, object] | None = None, ranks: int = 4, **workload: Any) -> dict[str, Any]:
-    """A scenario as data; bf16 beside 4 bytes on the wire forward and 2 backward, so that no size stands for another.
+def scenario_data(
+    model: Mapping[str, object] | None = None,
+    ranks: int = 4,
+    precision: Mapping[str, str] | None = None,
+    **workload: Any,
+) -> dict[str, Any]:
+    """A scenario as data; 4 bytes on the wire forward and 2 backward, so that no size stands for another.
 
     Args:
         ranks: ranks of one node.
+        precision: number formats in place of the usual ones.
         workload: further keys of it.
     """
     return {
@@ -106,21 +112,20 @@ def scenario_data(model: Mapping[str, object] | None = None, ranks: int = 4, **w
             "forward_all_to_all": "fp32",
             "backward_all_to_all": "fp16",
             "all_reduce": "fp32",
+            **(precision or {}),
         },
     }
 
 
-def resolved_job(model: Mapping[str, object] | None = None, ranks: int = 4, **workload: Any) -> DlrmResolved:
-    """The resolved scenario."""
-    document = Document(scenario_data(model, ranks, **workload), {}, Path("test.yaml"))
+def resolved_job(model: Mapping[str, object] | None = None, ranks: int = 4, **keys: Any) -> DlrmResolved:
+    """The resolved scenario; ``keys`` as `scenario_data`."""
+    document = Document(scenario_data(model, ranks, **keys), {}, Path("test.yaml"))
     return dlrm_of(resolve(document), "tests")
 
 
-def placed(
-    model: Mapping[str, object] | None = None, ranks: int = 4, **workload: Any
-) -> tuple[PlanningJob, DlrmWorkload]:
-    """The job under its plan, of greedy if no other is given."""
-    job = PlanningJob.of(resolved_job(model, ranks, **workload))
+def placed(model: Mapping[str, object] | None = None, ranks: int = 4, **keys: Any) -> tuple[PlanningJob, DlrmWorkload]:
+    """The job under its plan, of greedy if no other is given; ``keys`` as `scenario_data`."""
+    job = PlanningJob.of(resolved_job(model, ranks, **keys))
     return job, job.workload(plan_of(job))
 
 

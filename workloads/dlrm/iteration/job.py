@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from simulator.operators import Amount
+from simulator.operators import Amount, FloatArray
 from simulator.precisions import Precision
 from simulator.program import IntArray
 from workloads.dlrm.iteration.embeddings import embedding_groups
@@ -20,6 +20,7 @@ from workloads.dlrm.model.layers import DenseLayer
 from workloads.dlrm.model.model import DlrmModel, InteractionKind
 from workloads.dlrm.model.sequence_batches import lengths_on_ranks
 from workloads.dlrm.model.settings import DlrmSettings
+from workloads.dlrm.model.tables import Tables
 from workloads.dlrm.rows.cache import amount
 from workloads.dlrm.sharding.plan import Plan
 from workloads.graph.buckets import GRADIENT_BYTES, Bucket, gradient_buckets
@@ -184,12 +185,17 @@ class Job:
     @property
     def _payload_bytes(self) -> Amount:
         """Times and actions of the positions that layers run over."""
-        attended = [known for known in self.plan.tables.sequences if known is not None and known.attended]
-        return amount(lengths_on_ranks(attended[0], self.settings.dealing).positions * PAYLOAD_BYTES)
+        return amount(attended_positions(self.plan.tables, self.settings) * PAYLOAD_BYTES)
 
     def vector_bytes(self, width: int) -> float:
         """Bytes of a dense activation ``[local batch, width]``."""
         return float(self.batch * width * self.element_bytes)
+
+
+def attended_positions(tables: Tables, settings: DlrmSettings) -> FloatArray:
+    """Positions of the sequence that layers run over on each rank ``[P]``, ``[1]`` where all are alike."""
+    sequence = next(known for known in tables.sequences if known is not None and known.attended)
+    return lengths_on_ranks(sequence, settings.dealing).positions
 
 
 def make_job(model: DlrmModel, plan: Plan, settings: DlrmSettings) -> Job:

@@ -23,7 +23,7 @@ from simulator.precisions import WIRE_BYTES
 from simulator.program import IntArray
 from workloads.dlrm.iteration.hstu_kernels import received_elements, stack_positions, unpooled_elements
 from workloads.dlrm.iteration.hstu_memory import SequenceBytes, stack_peak
-from workloads.dlrm.iteration.job import Job, make_job
+from workloads.dlrm.iteration.job import PAYLOAD_BYTES, Job, attended_positions, make_job
 from workloads.dlrm.iteration.layer_parts import LayerPart, layer_parts
 from workloads.dlrm.model.batch_contents import batch_lookups
 from workloads.dlrm.model.dense import DensePart, dense_part
@@ -123,10 +123,13 @@ def _beside_sequences(part: DensePart, stack: HstuPart, tables: Tables, settings
     activations, buffers = stack_peak(stack, positions, vectors, settings, settings.world_size)
     schedule, per_byte = SCHEDULES[settings.pipeline], 2 + DENSE_STATE[settings.optimizer.dense]
     indices = float((lookups.sum(axis=0) / (1 if lookups.shape[1] > 1 else settings.world_size)).max())
-    inputs = (schedule.batches_on_device + schedule.exchanged_on_device) * indices * settings.index_bytes
+    batch = indices * settings.index_bytes + settings.local_batch_size * tables.feature_count * settings.length_bytes
+    payload = float(np.max(attended_positions(tables, settings))) * PAYLOAD_BYTES
+    inputs = schedule.batches_on_device * (batch + payload) + schedule.exchanged_on_device * batch
     ahead = schedule.lookup * float(elements.max()) * settings.forward_bytes
     reserve = settings.framework.reserve_bytes.value + _cast_weight_bytes(part, {}, settings)
-    return float((activations + buffers).max()) + per_byte * part.bytes + inputs + ahead + reserve
+    own = part.bytes * (per_byte - settings.evaluates)  # an evaluation has no gradients
+    return float((activations + buffers).max()) + own + inputs + ahead + reserve
 
 
 def stored_on_ranks(plan: Plan, settings: DlrmSettings) -> dict[tuple[Tier, Item], FloatArray]:

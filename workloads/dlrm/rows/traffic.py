@@ -68,7 +68,7 @@ def asked_share(tables: Tables, settings: DlrmSettings) -> FloatArray:
     share = np.divide(distinct, lookups, out=np.ones_like(lookups), where=lookups > 0.0)
     return np.asarray(
         np.minimum(share, 1.0)
-    )  # the law of distinct rows is above the lookups where these are fewer than one
+    )  # the law gives more rows than lookups below one lookup
 
 
 def _distinct_of_tables(tables: Tables, lookups: FloatArray, samples: float, settings: DlrmSettings) -> FloatArray:

@@ -17,6 +17,8 @@ from workloads.graded import Graded
 LENGTHS: KeyPath = ("workload", "sequence_lengths")
 OF_SEQUENCES = ("sequence_lengths", "batching", "sequence_layout")
 """Keys that only models of sequences have."""
+OVER_NODES = ("table_row_wise", "grid_shard")
+"""Planners that cut tables by rows over the ranks of nodes."""
 
 
 def with_sequence_lengths(model: DlrmModel, lengths: Mapping[str, LengthLaw] | None, document: Document) -> DlrmModel:
@@ -67,6 +69,13 @@ def check_sequences(asked: Asked[DlrmModel, DlrmScenario]) -> None:
             "layers of attention were not measured on CPUs",
             given=asked.cluster.name,
             expected="a cluster of GPUs",
+        )
+    if chosen.sharding.planner in OVER_NODES:
+        raise document.error(
+            ("workload", "sharding", "planner"),
+            "cuts tables by rows within nodes, and nothing does so with those of sequences",
+            given=chosen.sharding.planner,
+            expected="row_wise, column_wise, table_wise or greedy",
         )
     for key, usual in _unusual(chosen):
         raise document.error(("workload", key), "a job with sequences has none of it", expected=usual)

@@ -148,7 +148,7 @@ def read_lengths(file: Path, maximum: int) -> LengthLaw:
         counts[length] += row.number("count") if "count" in row.cells else 1.0
     found = np.flatnonzero(counts)
     if not len(found):
-        raise InputError("the file has no lengths", file=file, expected="at least one length")
+        raise InputError("the file has no lengths", given=file.name, expected="at least one length")
     return LengthLaw(distribution="histogram", lengths=tuple(found.tolist()), weights=tuple(counts[found].tolist()))
 
 

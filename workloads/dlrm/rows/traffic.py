@@ -66,9 +66,7 @@ def asked_share(tables: Tables, settings: DlrmSettings) -> FloatArray:
     lookups = batch_lookups(tables, settings).sum(axis=1) / settings.world_size
     distinct = _distinct_of_tables(tables, lookups, settings.global_batch_size / settings.world_size, settings)
     share = np.divide(distinct, lookups, out=np.ones_like(lookups), where=lookups > 0.0)
-    return np.asarray(
-        np.minimum(share, 1.0)
-    )  # the law gives more rows than lookups below one lookup
+    return np.asarray(np.minimum(share, 1.0))  # the law gives more rows than lookups below one lookup
 
 
 def _distinct_of_tables(tables: Tables, lookups: FloatArray, samples: float, settings: DlrmSettings) -> FloatArray:

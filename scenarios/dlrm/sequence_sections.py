@@ -30,7 +30,7 @@ def sequences_of(workload: DlrmWorkload) -> dict[str, Any] | None:
     padded = lengths.padded()
     over = padded if settings.padded else lengths
     served = sum((np.asarray(group.lookup.lookups) for group in job.groups), np.zeros(settings.world_size))
-    received = sum((np.asarray(group.unpooled) for group in job.groups), np.zeros(settings.world_size))
+    received = sum((np.asarray(group.received) for group in job.groups), np.zeros(settings.world_size))
     return {
         "layout": "padded" if settings.padded else "jagged",
         "batching": settings.batching,

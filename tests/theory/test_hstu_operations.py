@@ -186,3 +186,43 @@ def test_no_padding_is_asked_for_by_the_shipped_scenario():
     """The model's own layout is jagged, so that its iteration counts positions alone."""
     assert load_model("mlperf_dlrm_v4_hstu").hstu is not None
     assert load_scenario("mlperf_dlrm_v4_hstu").scenario.workload.sequence_layout in (None, "jagged")
+
+
+VALUES = HEADS * VALUE
+TRAFFIC = {
+    "norm": (WIDTH, WIDTH),
+    "silu": (VALUES, VALUES),  # u, where it lies
+    "gate": (2 * VALUES, 3 * VALUES),  # the attention and u; u, the attention and their product side by side
+    "residual": (2 * WIDTH, WIDTH),
+    "gate_again": (2 * VALUES, 3 * VALUES),
+    "gate_backward": (3 * VALUES + 2 * VALUES, 2 * VALUES),  # three gradients, and both inputs; gradients of both
+    "norm_again": (WIDTH, WIDTH),
+    "silu_backward": (2 * VALUES, VALUES),  # the gradient and the input
+    "norm_backward": (3 * WIDTH, WIDTH),  # the gradient, the input, and the gradient that goes past the layer
+}
+"""Elements of a position that the kernels of a layer read and write, by hand."""
+
+
+@pytest.mark.parametrize("number", range(LAYERS))
+def test_kernels_between_products_move_their_tensors_once(number):
+    graph = graph_of(recompute=True)
+    every = BATCH * (LENGTH + TARGETS + CONTEXT)
+    for part, (read, written) in TRAFFIC.items():
+        work = graph[f"hstu_{number}_{part}"]
+        assert (work.read_bytes, work.write_bytes) == (2.0 * every * read, 2.0 * every * written), part
+    attention = graph[f"hstu_{number}_attention"]
+    assert attention.bytes == 2.0 * every * HEADS * (2 * QUERY + 2 * VALUE)  # q, k, v, and the result
+    assert graph[f"hstu_{number}_attention_backward"].bytes == 2.0 * attention.bytes  # and their gradients
+
+
+def test_vectors_are_read_once_in_the_format_of_the_wire_and_cast():
+    """fp32 received and put into the order of features, once more beside the candidates, then cast to bf16."""
+    graph = graph_of()
+    elements = BATCH * (LENGTH + TARGETS) * (32 + 16) + BATCH * CONTEXT * 32
+    moved = {name: (graph[name].read_bytes, graph[name].write_bytes) for name in ("pooled_permute", "vectors_cast")}
+    assert moved == {
+        "pooled_permute": (4.0 * elements, 4.0 * elements),
+        "vectors_cast": (4.0 * elements, 2.0 * elements),
+    }
+    back = graph["vectors_permute_backward"]
+    assert (back.read_bytes, back.write_bytes) == (2.0 * elements, 2.0 * elements)  # gradients travel in fp16

@@ -39,6 +39,12 @@ LENGTHS = {
 }
 """Headings of the operations of a sample, by key."""
 
+CHART = (
+    '<div class="card"><h3>Work and lookups of ranks, over their mean</h3>'
+    '<div class="plot" id="sequences-ranks"></div></div>'
+)
+"""Place of the chart of ranks."""
+
 RANK_HEAD = ("of a rank, an iteration", "mean", "smallest", "largest", "largest / mean", "largest on rank")
 
 
@@ -47,14 +53,13 @@ def sequences_section(found: SequenceFindings) -> PageSection:
     of, loads = found.summary, found.loads
     ranks = len(loads.positions)
     passes = "forward pass" if found.forward_only else "forward and backward pass"
-    chart = '<div class="card"><h3>Work and lookups of ranks, over their mean</h3><div class="plot" id="sequences-ranks"></div></div>'
     return PageSection(
         anchor="sequences",
         title="Sequences",
         short="Sequences",
         lede=_lede(found),
         body=(
-            f"{_paragraph(_skew(found)) if ranks > 1 else ''}{chart if ranks > 1 else ''}"
+            f"{_paragraph(_skew(found)) if ranks > 1 else ''}{CHART if ranks > 1 else ''}"
             f"<h3>Operations of a sample in the layers, GFLOP ({passes})</h3>{_operations_table(of)}"
             f"<h3>Ranks</h3>{_ranks_table(loads)}"
         ),

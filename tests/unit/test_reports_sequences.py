@@ -8,8 +8,10 @@ from functools import lru_cache
 import numpy as np
 import pytest
 
+import dlrmsim
 from dlrmsim.cli.sections import mode_rows, sequence_rows, target_rows
 from dlrmsim.pages.findings import run_findings
+from inputs.errors import InputError
 from reports.findings import SequenceFindings
 from reports.markup import text
 from reports.run_report import render_run, run_sections
@@ -235,6 +237,11 @@ def test_one_rank_has_no_skew() -> None:
     shown = sequences_section(findings(*one))
     assert "hottest" not in shown.body
     assert not shown.payload
+
+
+def test_layers_over_sequences_have_no_strategies() -> None:
+    with pytest.raises(InputError, match="data-parallel alone"):
+        dlrmsim.plan(NAME, search="strategies")
 
 
 def test_other_models_have_no_sequences() -> None:

@@ -15,6 +15,8 @@ from workloads.dlrm.model.sequences import SequenceFeature, read_law
 from workloads.graded import Graded
 
 LENGTHS: KeyPath = ("workload", "sequence_lengths")
+SCENARIO = "the scenario"
+"""Source of what a scenario gives."""
 OF_SEQUENCES = ("sequence_lengths", "batching", "sequence_layout")
 """Keys that only models of sequences have."""
 
@@ -36,7 +38,7 @@ def with_sequence_lengths(model: DlrmModel, lengths: Mapping[str, LengthLaw] | N
                 nearest=nearest_name(name, sequences),
             )
         feature: SequenceFeature = sequences[name]
-        given = Graded[LengthLaw](value=law, source="the scenario", grade="assumed")
+        given = Graded[LengthLaw](value=law, source=SCENARIO, grade="assumed")
         read = read_law(given, feature, document, (*LENGTHS, name))
         sequences[name] = feature.model_copy(update={"lengths": read})
     return model.model_copy(update={"sequences": sequences}) if lengths else model

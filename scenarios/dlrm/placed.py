@@ -71,7 +71,7 @@ class PlacedDlrm:
         return time_to_target_of(self.resolved, self.workload, self.machine, iteration_s, low, high)
 
     def uncertain_inputs(self) -> list[tuple[float, Constant]]:
-        """Lengths of sequences that the model assumes; see `scenarios.family.UncertainJob`."""
+        """Lengths of sequences that the model assumes; see `scenarios.uncertainty.inputs_of_jobs`."""
         return assumed_lengths(self.workload)
 
     def warnings(self) -> list[str]:

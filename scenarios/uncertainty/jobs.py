@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from scenarios.family import UncertainJob
 from scenarios.prepare import Prepared
 from scenarios.uncertainty.constant import Constant, graded
 from scenarios.uncertainty.framework import framework_constants, residual_of
+from scenarios.uncertainty.inputs_of_jobs import UncertainJob
 from scenarios.uncertainty.interval import COLLECTIVES, Interval, elasticities, interval, sources_of
 from scenarios.uncertainty.machine import (
     ATTENTION,
@@ -66,16 +66,13 @@ def usage_of(prepared: Prepared, lowering: Lowering, analysis: Analysis) -> Usag
     ]
     kernels = {"Gemm", ATTENTION, CONVOLUTION, *EMBEDDING, *STREAMS}
     on_path = analysis.critical_path.by_operator_ps()
+    work = [each for program in prepared.graph.programs for each in program.work]
     return Usage(
         calls,
         {name: ps / PS_PER_S for name, ps in on_path.items() if name in kernels},
         str(prepared.resolved.scenario.precision.dense),
         _host_s(prepared, prepared.graph),
-        any(
-            isinstance(work, Attention) and work.pointwise
-            for program in prepared.graph.programs
-            for work in program.work
-        ),
+        pointwise=any(isinstance(each, Attention) and each.pointwise for each in work),
     )
 
 

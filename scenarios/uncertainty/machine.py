@@ -39,8 +39,8 @@ ATTENTION_RATES, OTHER_ATTENTION = 0.10, 0.25
 width of heads, and on other GPUs."""
 
 POINTWISE_ATTENTION = 0.35
-"""Standard deviation of the rate of attention without a softmax: FlashAttention-3 is 0.63 faster than FlashAttention-2 on
-H100 (of the logarithm), and a kernel for HSTU may be built like either."""
+"""Standard deviation of the rate of attention without a softmax: FlashAttention-3 is 0.63 faster than FlashAttention-2
+on H100 (of the logarithm), and a kernel for HSTU may be built like either."""
 
 POINTWISE_BENCHMARK = "hstu_attention_bench.py of generative-recommenders on this GPU"
 

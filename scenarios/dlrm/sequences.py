@@ -29,7 +29,7 @@ def refuse_sequences(document: Document, model: DlrmModel, who: str) -> None:
     """Refuse models of sequences where only pooled lookups are modelled.
 
     Args:
-        who: what models these only, as the start of a sentence.
+        who: start of the sentence about parts that are modelled.
 
     Raises:
         InputError: the model has sequences.

@@ -47,13 +47,18 @@ def stack_peak(
     """Activations and buffers of each rank at its peak moment; two ``[P]``."""
     element, every = float(settings.dense_bytes), positions.all
     cast = vectors.received * (element / settings.forward_bytes)
+    biases = positions.squares * element * stack.hstu.stores_bias
     if settings.evaluates:
-        width = max(_layer_width(stack), stack.width)
-        moments = [(vectors.received + cast + every * element * width, 0.0), (0.0, vectors.received + vectors.served)]
+        layer = every * element * max(_layer_width(stack), stack.width) + biases
+        moments = [(vectors.received + cast + layer, 0.0), (0.0, vectors.received + vectors.served)]
     else:
         kept = cast + _kept_bytes(stack, positions, element)
-        forward = vectors.received + kept + every * element * _layer_width(stack) * stack.hstu.recompute.value
-        backward = kept + every * element * _backward_width(stack)
+        if stack.hstu.recompute.value:
+            forward = vectors.received + kept + every * element * _layer_width(stack) + biases
+        else:
+            kept = kept + stack.layers * biases
+            forward = vectors.received + kept
+        backward = kept + every * element * _backward_width(stack) + (1 + stack.hstu.recompute.value) * biases
         moments = [(forward, 0.0), (backward, 0.0), (vectors.gradients, vectors.sent + vectors.served)]
     activations, buffers = (
         np.stack([np.broadcast_to(np.asarray(moment[part], dtype=np.float64), ranks) for moment in moments])

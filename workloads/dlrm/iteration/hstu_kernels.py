@@ -111,6 +111,6 @@ class StackKernels:
             precision=self.job.precision,
             causal=True,
             backward=backward,
-            kernel=hstu.kernel.value,
+            kernel=hstu.attention_kernel,
             pointwise=True,
         )

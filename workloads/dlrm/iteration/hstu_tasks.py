@@ -173,7 +173,7 @@ class StackBackward(_Tasks):
     def _layer(self, number: int) -> None:
         """Gradients of one HSTU layer."""
         hstu, width, every, name = self.stack.hstu, self.stack.width, self.kernels.positions.all, f"hstu_{number}"
-        values, again = hstu.values, hstu.recompute.value
+        values, again = hstu.values, hstu.recomputes
         if again:
             self.gate(number, again="_again")
         self.linear([self.stack.output(number)], every, self.section)

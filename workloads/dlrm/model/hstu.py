@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Annotated, Self
 
-from pydantic import Field, model_validator
+from pydantic import model_validator
 
 from inputs.model import Strict, problem
 from inputs.quantities import Quantity
@@ -48,8 +48,9 @@ class Hstu(Strict):
         bias_stored: whether the biases of all pairs of positions are written to memory and read by the attention;
             False: its kernel looks them up.
         item_width: hidden width of the MLP over the candidates' own vectors; None: there is none.
-        recompute: whether the backward pass computes UVQK and the gated attention again instead of keeping them.
-        kernel: kernel of the attention, whose rate counts (`simulator.compute.attention`).
+        recompute: whether the backward pass computes UVQK and the gated attention again instead of keeping them; None:
+            it keeps them.
+        kernel: kernel of the attention, whose rate counts (`simulator.compute.attention`); None: ``flash2``.
     """
 
     sequence: str
@@ -65,16 +66,24 @@ class Hstu(Strict):
     bias_buckets: Graded[Buckets] | None = None
     bias_stored: Graded[bool] | None = None
     item_width: Graded[Width] | None = None
-    recompute: Graded[bool] = Field(default_factory=lambda: Graded(value=False, source="none", grade="assumed"))
-    kernel: Graded[AttentionKernel] = Field(
-        default_factory=lambda: Graded(value="flash2", source="none", grade="assumed")
-    )
+    recompute: Graded[bool] | None = None
+    kernel: Graded[AttentionKernel] | None = None
 
     @model_validator(mode="after")
     def _biases(self) -> Self:
         if self.bias_stored is not None and self.bias_buckets is None:
             raise problem("no biases to store", expected="bias_buckets, or no bias_stored", key="bias_stored")
         return self
+
+    @property
+    def recomputes(self) -> bool:
+        """Whether the backward pass computes UVQK and the gated attention again."""
+        return self.recompute is not None and self.recompute.value
+
+    @property
+    def attention_kernel(self) -> AttentionKernel:
+        """Kernel whose rate the attention takes."""
+        return "flash2" if self.kernel is None else self.kernel.value
 
     @property
     def stores_bias(self) -> bool:

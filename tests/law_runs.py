@@ -59,6 +59,8 @@ class Small(NamedTuple):
 
 FITS = {"dlrm": (1, ["workload.rows_scaling=fit"]), "convnet": (2, []), "transformer": (1, [])}
 """Part of its batch per rank with which a shipped job takes twice that, and the settings for few nodes, by kind."""
+FULL = {"mlperf_dlrm_v4_hstu": 2}
+"""The same part of jobs that fill the memory of their GPUs with activations, by name."""
 
 
 def least_ranks(resolved: ResolvedScenario) -> int:
@@ -75,6 +77,7 @@ def small(name: str, nodes: int, batches: int = 1, *more: str) -> Small:
     """The scenario on ``nodes`` nodes, or as many copies of a larger model, with its batch so many times or in part."""
     whole = load_scenario(name)
     part, fitting = FITS[whole.kind]
+    part = FULL.get(name, part)
     ranks = min(nodes * max(whole.cluster.node.ranks, least_ranks(whole)), whole.world_size)
     batch = whole.batch_on(ranks) * batches // part
     settings = (f"world_size={ranks}", f"workload.global_batch_size={batch}", *fitting, *more)

@@ -91,6 +91,8 @@ def assumed_lengths(workload: DlrmWorkload) -> list[tuple[float, Constant]]:
         return []
     found = jagged(stack, job.plan.tables, job.settings)
     flops = stack.training_flops(found.positions.sum(), found.squares.sum())
+    if not float(flops.total):  # no sample of the batch has a position
+        return []
     slope = 1.0 + float(flops.attention / flops.total)
     setting = f"workload.sequence_lengths.{stack.hstu.sequence}={{distribution: file, file: LENGTHS.csv}}"
     return [(slope, graded("workload.model.sequences", lengths, f"count the lengths, then --set {setting}"))]

@@ -187,7 +187,7 @@ WRONG: dict[str, tuple[Edit, str, tuple[str, ...]]] = {
     "divided layers": (
         to("workload.dense", {"top": {"node": "fsdp", "between": "ddp"}}),
         "dense:",
-        ("a job with sequences has none of it", "data-parallel layers"),
+        ("a job with sequences has none of it", "layers over positions are data-parallel"),
     ),
     "hybrid embedding": (
         to("workload.hybrid_embedding", {}),

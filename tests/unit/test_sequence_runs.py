@@ -237,3 +237,24 @@ def test_the_shipped_scenario_accepts_each_lever_of_sequences():
         other = changed(resolved, [setting])
         assert other.hash != resolved.hash
         assert not same(prepare(other, Silent()).graph.programs[0].work, base.graph.programs[0].work)
+
+
+@pytest.mark.parametrize(("layout", "mode"), [("jagged", "train"), ("padded", "train"), ("jagged", "eval")])
+@pytest.mark.parametrize("planner", ["row_wise", "table_wise", "data_parallel"])
+def test_ranks_without_a_position_wait_for_the_others(planner: str, layout: str, mode: str):
+    """Most histories are empty, and neither candidates nor context are there: some ranks have nothing to compute, with
+    several seeds all of them, and every time is still a number."""
+    lengths = {"distribution": "histogram", "lengths": [0, 9], "weights": [8, 1]}
+    model = model_data(lengths, targets=0, context=False)
+    empty = []
+    for seed in range(4):
+        data = scenario_data(
+            model, 4, mode=mode, sequence_layout=layout, sharding={"planner": planner}, global_batch_size=6
+        )
+        found = run_of({**data, "variation": {"seed": seed}})
+        positions = found["sequences"]["positions_on_ranks"]
+        empty.append((positions["smallest"] == 0.0, positions["largest"] == 0.0))
+        assert 0.0 < found["iteration_time_s"] < 1.0
+        assert np.isfinite(found["memory"]["hbm"]["max_bytes"])
+    assert all(smallest for smallest, _ in empty)
+    assert {largest for _, largest in empty} == {False, True}

@@ -19,7 +19,7 @@ SCENARIO = "the scenario"
 """Source of what a scenario gives."""
 OF_SEQUENCES = ("sequence_lengths", "batching", "sequence_layout")
 """Keys that only models of sequences have."""
-OVER_NODES = ("table_row_wise", "grid_shard")
+NOT_OF_SEQUENCES = ("table_row_wise", "grid_shard", "table_column_wise")
 """Planners that cut tables by rows over the ranks of nodes."""
 
 
@@ -94,10 +94,10 @@ def check_sequences(asked: Asked[DlrmModel, DlrmScenario]) -> None:
             given=asked.cluster.name,
             expected="a cluster of GPUs",
         )
-    if chosen.sharding.planner in OVER_NODES:
+    if chosen.sharding.planner in NOT_OF_SEQUENCES:
         raise document.error(
             ("workload", "sharding", "planner"),
-            "cuts tables by rows within nodes, and nothing does so with those of sequences",
+            "no kind of sharding that TorchRec has for sequences",
             given=chosen.sharding.planner,
             expected="row_wise, column_wise, table_wise or greedy",
         )

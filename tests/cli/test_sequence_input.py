@@ -150,7 +150,7 @@ WRONG: dict[str, tuple[Edit, str, tuple[str, ...]]] = {
     "a pooled table beside sequences": (
         both(without(f"{MODEL}.tables.value.0.sequence"), to(f"{MODEL}.tables.value.0.pooling_factor", 3)),
         "tables:",
-        ("a table of an HSTU model without a sequence", "expected sequence"),
+        ("tables of an HSTU model without a sequence: item", "expected sequence"),
     ),
     "layers without their interaction": (
         to(f"{MODEL}.interaction.value", "cat"),
@@ -207,17 +207,17 @@ WRONG: dict[str, tuple[Edit, str, tuple[str, ...]]] = {
     "a plan over nodes": (
         to("workload.sharding", {"plan": {"world_size": 4, "plan": {"tables": NODES}}}),
         "",
-        ("item", "cut by rows within nodes", "table_wise, column_wise, row_wise or data_parallel"),
+        ("item", "cut within nodes", "table_wise, column_wise, row_wise or data_parallel"),
     ),
     "a planner over nodes": (
         to("workload.sharding", {"planner": "table_row_wise"}),
         "planner: table_row_wise",
-        ("cuts tables by rows within nodes", "table_row_wise", "row_wise", "column_wise", "greedy"),
+        ("no kind of sharding that TorchRec has for sequences", "table_row_wise", "row_wise", "column_wise", "greedy"),
     ),
     "another planner over nodes": (
         to("workload.sharding", {"planner": "grid_shard"}),
         "planner: grid_shard",
-        ("cuts tables by rows within nodes", "grid_shard"),
+        ("no kind of sharding that TorchRec has for sequences", "grid_shard"),
     ),
     "a batching that is none": (
         to("workload.batching", "balance"),

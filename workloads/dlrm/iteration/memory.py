@@ -163,11 +163,21 @@ def _at_the_peak(job: Job) -> tuple[FloatArray, FloatArray]:
     """Activations and buffers of each rank at its peak moment, see the module; two ``[P]``."""
     if job.dense.hstu is not None:
         return _stack_peak(job, job.dense.hstu)
+    if job.settings.evaluates:
+        return _evaluation_peak(job)
     cast = _cast_weight_bytes(job.dense, job.parts, job.settings)
     kept = job.vector_bytes(kept_width(job.dense, job.parts) + job.pooled_width) + cast
     left, buffers = job.vector_bytes(_width(job.dense.bottom, job.parts) + job.pooled_width), _buffer_bytes(job)
     forward = kept > left + buffers
     return np.where(forward, kept, left), np.where(forward, 0.0, buffers)
+
+
+def _evaluation_peak(job: Job) -> tuple[FloatArray, FloatArray]:
+    """The same of a forward pass only: the widest input and output of a layer or of the interaction."""
+    dense = job.dense
+    widest = max(dense.interaction_inputs + dense.interaction_outputs, *(of.inputs + of.outputs for of in dense.layers))
+    kept = job.vector_bytes(widest + job.pooled_width) + _cast_weight_bytes(dense, job.parts, job.settings)
+    return np.broadcast_to(np.asarray(kept), job.plan.world_size), _buffer_bytes(job)
 
 
 def _stack_peak(job: Job, stack: HstuPart) -> tuple[FloatArray, FloatArray]:

@@ -28,7 +28,7 @@ def sequence_groups(plan: Plan, settings: DlrmSettings) -> tuple[EmbeddingGroup,
     """The groups that a plan of sequences has, copies last.
 
     Raises:
-        InputError: hybrid embedding, or tables cut by rows within nodes, which no framework has for sequences.
+        InputError: hybrid embedding, or tables cut within nodes, which TorchRec does not have for sequences.
     """
     if settings.hybrid is not None:
         raise InputError(
@@ -37,12 +37,12 @@ def sequence_groups(plan: Plan, settings: DlrmSettings) -> tuple[EmbeddingGroup,
             given="hybrid_embedding",
             expected="no such key for a model of sequences",
         )
-    if len(plan.nodes):
-        name = plan.tables.names[int(plan.nodes.table[0])]
+    within_nodes = [*plan.nodes.table.tolist(), *plan.table_column_wise.tolist()]
+    if within_nodes:
         raise InputError(
-            f"the table {name} of a sequence is cut by rows within nodes",
+            f"the table {plan.tables.names[within_nodes[0]]} of a sequence is cut within nodes",
             key="workload.sharding",
-            given="table_row_wise or grid_shard",
+            given=plan.sharding_types[within_nodes[0]],
             expected="table_wise, column_wise, row_wise or data_parallel",
         )
     groups: list[EmbeddingGroup] = []

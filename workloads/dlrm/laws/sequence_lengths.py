@@ -134,10 +134,8 @@ def read_lengths(file: Path, maximum: int) -> LengthLaw:
     """The histogram of a CSV of lengths: a column ``length``, and ``count`` where equal lengths share a row.
 
     Raises:
-        InputError: the file is missing or wrong, with the line; or has a length beyond ``maximum``.
+        InputError: the file is wrong, with the line; or has a length beyond ``maximum``.
     """
-    if not file.is_file():
-        raise InputError("no such file", given=str(file), expected="a CSV with a column length")
     counts = np.zeros(maximum + 1)
     for row in csv_rows(csv_text(file), file, partial(_header, file=file)):
         length = int(row.number("length", least=0))

@@ -162,8 +162,10 @@ def check_sequences(model: DlrmModel) -> None:
     if model.mlp is None or model.mlp.dense_features.value or model.mlp.bottom.value:
         expected = "mlp with dense_features: 0, bottom: [], and top"
         raise problem("a stack of HSTU layers reads sequences only", expected=expected, key="mlp")
-    if model.tables is not None and any(group.sequence is None for group in groups):
-        raise problem("a table of an HSTU model without a sequence", expected="sequence", key="tables")
+    pooled = [group.name or f"number {number}" for number, group in enumerate(groups) if group.sequence is None]
+    if pooled:
+        named = ", ".join(pooled[:8])
+        raise problem(f"tables of an HSTU model without a sequence: {named}", expected="sequence", key="tables")
 
 
 def load_model(name_or_path: str | Path, *, origin: Document | None = None, key: str = "") -> DlrmModel:

@@ -136,6 +136,8 @@ def _read(law: Graded[LengthLaw], feature: SequenceFeature, document: Document, 
     given = Path(law.value.file).expanduser()
     _, line = document.where((*place, "file"))
     file = given if line is None else document.file.parent / given
+    if not file.is_file():
+        raise InputError("no such file", given=law.value.file, expected="a CSV with a column length")
     return law.model_copy(update={"value": read_lengths(file, maximum), "note": f"as counted in {file.name}"})
 
 

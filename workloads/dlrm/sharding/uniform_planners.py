@@ -83,6 +83,7 @@ def table_column_wise(tables: Tables, context: PlanningContext) -> Plan:
     Raises:
         InfeasibleError: the shards do not fit, or the nodes are not equal.
     """
+    _require_pooled(tables, "table_column_wise")
     local, nodes = context.local_world_size, _nodes(context)
     try:
         return _in_nodes(tables, context, np.minimum(_two_or_more(tables, context), local), nodes)
@@ -143,13 +144,22 @@ def _by_columns(tables: Tables, context: PlanningContext, name: str, pieces: Int
 
 
 def _by_nodes(tables: Tables, context: PlanningContext, name: str, pieces: IntArray) -> Plan:
-    if tables.sequences:
-        raise InfeasibleError(f"vectors of sequences come from whole rows: {name} is no sharding of theirs")
+    _require_pooled(tables, name)
     nodes, local = _nodes(context), context.local_world_size
     table, column, dim = cut_columns(all_tables(tables), tables.dim, pieces)
     costs, sizes = context.costs.node_shard_s(table, dim), block_bytes(tables, context, table, dim, local)
     node = place(costs, sizes, Places.equal(context.memory_bytes, nodes, len(PHASES)))
     return make_plan(tables, context.world_size, local, name, nodes=NodeShards(table, node, column, dim))
+
+
+def _require_pooled(tables: Tables, name: str) -> None:
+    """Refuse kinds of sharding that TorchRec's EmbeddingCollection lacks.
+
+    Raises:
+        InfeasibleError: the tables are of sequences.
+    """
+    if tables.sequences:
+        raise InfeasibleError(f"TorchRec does not shard tables of sequences {name}")
 
 
 def _nodes(context: PlanningContext) -> int:

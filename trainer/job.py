@@ -89,6 +89,11 @@ def read_job(file: Path) -> TrainingJob:
     document = load_yaml(file)
     scenario = validate(DlrmScenario, document)
     model, framework = _model(document, scenario), _framework(document, scenario)
+    if model.hstu is not None:
+        expected = "a model without sequences"
+        raise document.error(
+            ("workload", "model"), "the trainer has pooled lookups and MLPs only", given=model.name, expected=expected
+        )
     if not isinstance(scenario.workload.sharding.plan, dict):
         raise document.error(PLAN, "the trainer needs the plan itself", expected="a plan written out")
     _check_optimizers(document, scenario)
@@ -164,6 +169,8 @@ def _check_schedule(document: Document, scenario: DlrmScenario) -> None:
             given=workload.pipeline,
             expected=" or ".join(TRAINED_PIPELINES),
         )
+    if workload.mode == "eval":
+        raise document.error(("workload", "mode"), "the trainer trains", given="eval", expected="train")
     if workload.hybrid_embedding is not None:
         raise document.error(("workload", "hybrid_embedding"), "the trainer has no hybrid embedding", expected="none")
     if workload.dense is not None and not workload.dense.plain:

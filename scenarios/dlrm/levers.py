@@ -11,6 +11,7 @@ from simulator.analysis import Bound
 from simulator.precisions import BYTES_PER_ELEMENT, SumPrecision, WirePrecision
 from workloads.dlrm.family import DlrmWorkload
 from workloads.dlrm.model.choices import ExchangeCalls, SocketUpdate
+from workloads.dlrm.model.model import DlrmModel
 from workloads.dlrm.model.storage import is_cached
 from workloads.graph.framework import CudaGraph, Pipeline
 from workloads.graph.schedule import SCHEDULES
@@ -43,13 +44,18 @@ EVENED = (
 )
 
 
+def planners_tried(model: DlrmModel) -> tuple[str, ...]:
+    """Planners that are compared for a model."""
+    return PLANNERS_TRIED if model.hstu is None else SEQUENCE_PLANNERS
+
+
 def candidates(resolved: DlrmResolved, placed: DlrmWorkload, bound: Bound) -> Iterator[Candidate]:
     """Settings that the job does not have yet."""
     workload = resolved.scenario.workload
     comm, host = (bound.path_shares.get(name, 0.0) for name in ("communication", "host"))
     yield from _pipelines(placed)
     if resolved.world_size > 1:
-        for name in SEQUENCE_PLANNERS if placed.plan.tables.sequences else PLANNERS_TRIED:
+        for name in planners_tried(resolved.model):
             if name != workload.sharding.planner:
                 yield _planner(name, even=resolved.world_size > LARGE_RANKS)
     for key, chosen in workload.overlap.model_dump().items():

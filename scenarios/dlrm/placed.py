@@ -12,10 +12,11 @@ import numpy as np
 from scenarios.candidates import Candidate
 from scenarios.dlrm.levers import candidates
 from scenarios.dlrm.plans import PlanningJob, plan_of
-from scenarios.dlrm.sequence_sections import sequences_of
+from scenarios.dlrm.sequence_sections import assumed_lengths, sequences_of
 from scenarios.dlrm.settings import settings_of
 from scenarios.dlrm.target_section import time_to_target_of
 from scenarios.dlrm.typed import DlrmResolved
+from scenarios.uncertainty.constant import Constant
 from simulator.analysis import Bound
 from simulator.equality import same
 from simulator.lowering import Machine
@@ -68,6 +69,10 @@ class PlacedDlrm:
     def timed_sections(self, iteration_s: float, low: float, high: float) -> Mapping[str, Any]:
         """The time to a target; see `scenarios.family.TimedJob`."""
         return time_to_target_of(self.resolved, self.workload, self.machine, iteration_s, low, high)
+
+    def uncertain_inputs(self) -> list[tuple[float, Constant]]:
+        """Lengths of sequences that the model assumes; see `scenarios.uncertainty.inputs_of_jobs`."""
+        return assumed_lengths(self.workload)
 
     def warnings(self) -> list[str]:
         """Tables that were shrunk."""

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from scenarios.dlrm.sequences import SCENARIO
+from scenarios.uncertainty.constant import Constant, graded
 from simulator.operators import Amount
 from workloads.dlrm.family import DlrmWorkload
 from workloads.dlrm.iteration.hstu_kernels import jagged
@@ -51,6 +53,25 @@ def sequences_of(workload: DlrmWorkload) -> dict[str, Any] | None:
         "received_bytes_on_ranks": _spread(received * settings.forward_bytes),
         "served_lookups_on_ranks": {**_spread(served), "hottest_rank": int(np.argmax(served))},
     }
+
+
+def assumed_lengths(workload: DlrmWorkload) -> list[tuple[float, Constant]]:
+    """The mean length as a constant of the interval, where the model assumes its law; empty where somebody gave it.
+
+    Attention grows with the square of a length, everything else of a sample with the length.
+    """
+    job, sequences = workload.job, workload.model.sequences or {}
+    stack = job.dense.hstu
+    if stack is None:
+        return []
+    lengths = sequences[stack.hstu.sequence].lengths
+    if lengths.grade not in ("assumed", "memory") or lengths.source == SCENARIO:
+        return []
+    found = jagged(stack, job.plan.tables, job.settings)
+    flops = stack.training_flops(found.positions.sum(), found.squares.sum())
+    slope = 1.0 + float(flops.attention / flops.total)
+    setting = f"workload.sequence_lengths.{stack.hstu.sequence}={{distribution: file, file: LENGTHS.csv}}"
+    return [(slope, graded("workload.model.sequences", lengths, f"count the lengths, then --set {setting}"))]
 
 
 def _work(stack: HstuPart, lengths: RankLengths) -> Amount:

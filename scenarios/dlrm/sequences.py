@@ -15,8 +15,32 @@ from workloads.dlrm.model.sequences import SequenceFeature, read_law
 from workloads.graded import Graded
 
 LENGTHS: KeyPath = ("workload", "sequence_lengths")
+SCENARIO = "the scenario"
+"""Source of what a scenario gives."""
 OF_SEQUENCES = ("sequence_lengths", "batching", "sequence_layout")
 """Keys that only models of sequences have."""
+
+
+UNDIVIDED_STACK = "layers over positions are data-parallel"
+"""Reason why such layers have no other strategy."""
+
+
+def refuse_sequences(document: Document, model: DlrmModel, who: str) -> None:
+    """Refuse models of sequences where only pooled lookups are modelled.
+
+    Args:
+        who: start of the sentence about parts that are modelled.
+
+    Raises:
+        InputError: the model has sequences.
+    """
+    if model.hstu is not None:
+        raise document.error(
+            ("workload", "model"),
+            f"{who} pooled lookups and MLPs only",
+            given=model.name,
+            expected="a model without sequences",
+        )
 
 
 def with_sequence_lengths(model: DlrmModel, lengths: Mapping[str, LengthLaw] | None, document: Document) -> DlrmModel:
@@ -36,7 +60,7 @@ def with_sequence_lengths(model: DlrmModel, lengths: Mapping[str, LengthLaw] | N
                 nearest=nearest_name(name, sequences),
             )
         feature: SequenceFeature = sequences[name]
-        given = Graded[LengthLaw](value=law, source="the scenario", grade="assumed")
+        given = Graded[LengthLaw](value=law, source=SCENARIO, grade="assumed")
         read = read_law(given, feature, document, (*LENGTHS, name))
         sequences[name] = feature.model_copy(update={"lengths": read})
     return model.model_copy(update={"sequences": sequences}) if lengths else model
@@ -76,7 +100,7 @@ def _unusual(chosen: DlrmSection) -> list[tuple[str, str]]:
     """Keys that a job with sequences cannot have, and what is expected."""
     found = []
     if chosen.dense is not None and not chosen.dense.plain:
-        found.append(("dense", "data-parallel layers: no such key"))
+        found.append(("dense", f"no such key: {UNDIVIDED_STACK}"))
     if chosen.hybrid_embedding is not None:
         found.append(("hybrid_embedding", "no such key"))
     if chosen.pooling_spread is not None:

@@ -15,10 +15,11 @@ from typing import Any, TypeAlias
 
 from inputs.errors import InfeasibleError, InputError
 from scenarios.capacity import capacities_bytes
-from scenarios.dlrm.levers import PLANNERS_TRIED
+from scenarios.dlrm.levers import planners_tried
 from scenarios.dlrm.placed import PlacedDlrm
 from scenarios.dlrm.plans import PlanningJob, plan_of
 from scenarios.dlrm.resolving import why_undivided
+from scenarios.dlrm.sequences import UNDIVIDED_STACK
 from scenarios.dlrm.settings import settings_of
 from scenarios.dlrm.typed import DlrmResolved
 from scenarios.engine_run import variation_of
@@ -94,7 +95,8 @@ class DlrmStrategies:
 
     def choices(self) -> Iterator[DlrmChoice]:
         """All pairs of strategies of the dense layers and planner of the tables."""
-        planners = dict.fromkeys([self.own.tables, *(PLANNERS_TRIED if self.resolved.world_size > 1 else ())])
+        tried = planners_tried(self.resolved.model) if self.resolved.world_size > 1 else ()
+        planners = dict.fromkeys([self.own.tables, *tried])
         for tables, (bottom, top) in product(planners, self._dense):
             yield DlrmChoice(tables, bottom, top)
 
@@ -175,6 +177,8 @@ class DlrmStrategies:
     def _why_impossible(self, dense: DenseStrategies) -> str | None:
         """Reason why the job cannot have these strategies of dense layers."""
         resolved = self.resolved
+        if resolved.model.hstu is not None and not dense.plain:
+            return UNDIVIDED_STACK
         placement = resolved.scenario.placement
         refused = why_undivided(dense, resolved.cluster, resolved.framework, placement, resolved.world_size)
         if refused is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from inputs.keys import KeyPath
 from inputs.yaml_lines import Document
 from scenarios.backend import BACKEND
+from scenarios.dlrm.sequences import refuse_sequences
 from scenarios.dlrm_ps.section import BATCH_PER_THREAD, PsScenario, PsSection
 from scenarios.family import Asked, Filled
 from workloads.dlrm.model.model import DlrmModel
@@ -18,6 +19,7 @@ SERVERS = ("sparse_servers", "dense_servers", "readers")
 def fill(asked: Asked[DlrmModel, PsScenario]) -> Filled[DlrmModel]:
     """Fill the section ``workload``; see `scenarios.family.Family.fill`."""
     document, section = asked.document, asked.scenario.workload
+    refuse_sequences(document, asked.model, "parameter servers have")
     _check_machine(asked)
     _check_passes(document, section)
     if asked.scenario.network.backend is not None:

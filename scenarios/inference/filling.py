@@ -6,6 +6,7 @@ from hardware_specs import Cluster
 from inputs.keys import KeyPath, key_text, value_at
 from inputs.yaml_lines import Document
 from scenarios.backend import BACKEND
+from scenarios.dlrm.sequences import refuse_sequences
 from scenarios.family import Asked, Filled
 from scenarios.inference.section import GPU_CACHE, MOST_SAMPLES, InferenceScenario, InferenceSection
 from workloads.dlrm.laws.index_laws import IndexLaw
@@ -26,6 +27,7 @@ def fill(asked: Asked[DlrmModel, InferenceScenario]) -> Filled[DlrmModel]:
     """Fill the section ``workload``; see `scenarios.family.Family.fill`."""
     document, section = asked.document, asked.scenario.workload
     _check_passes(document, section)
+    refuse_sequences(document, asked.model, "servers have")
     _check_machine(document, asked.cluster)
     if asked.scenario.network.backend is not None:
         given = asked.scenario.network.backend

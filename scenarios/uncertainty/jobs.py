@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from scenarios.prepare import Prepared
 from scenarios.uncertainty.constant import Constant, graded
 from scenarios.uncertainty.framework import framework_constants, residual_of
+from scenarios.uncertainty.inputs_of_jobs import UncertainJob
 from scenarios.uncertainty.interval import COLLECTIVES, Interval, elasticities, interval, sources_of
 from scenarios.uncertainty.machine import (
     ATTENTION,
@@ -24,7 +25,7 @@ from scenarios.uncertainty.usage import CallUse, Usage
 from simulator.analysis import Analysis, Bound
 from simulator.lowered import PS_PER_S
 from simulator.lowering import Lowering
-from simulator.operators import Delay, EmbeddingUpdate, HostWork, KernelSeries
+from simulator.operators import Attention, Delay, EmbeddingUpdate, HostWork, KernelSeries
 from simulator.program import TaskGraph
 
 MODEL_FORM = Constant("simulator", "derived", 0.04, "what the models of kernels and links leave out")
@@ -43,6 +44,7 @@ def interval_of_run(prepared: Prepared, lowering: Lowering, analysis: Analysis, 
         (1.0, MODEL_FORM),
         (collectives, version_of(cluster, usage.calls)),
         *_serial_rows(prepared, analysis),
+        *(prepared.job.uncertain_inputs() if isinstance(prepared.job, UncertainJob) else ()),
     ]
     sources = sources_of(to_class, _together(constants, framework_constants(framework, usage)), common)
     name = group_of_job(resolved.nodes, measured_nodes(cluster))
@@ -64,11 +66,13 @@ def usage_of(prepared: Prepared, lowering: Lowering, analysis: Analysis) -> Usag
     ]
     kernels = {"Gemm", ATTENTION, CONVOLUTION, *EMBEDDING, *STREAMS}
     on_path = analysis.critical_path.by_operator_ps()
+    work = [each for program in prepared.graph.programs for each in program.work]
     return Usage(
         calls,
         {name: ps / PS_PER_S for name, ps in on_path.items() if name in kernels},
         str(prepared.resolved.scenario.precision.dense),
         _host_s(prepared, prepared.graph),
+        pointwise=any(isinstance(each, Attention) and each.pointwise for each in work),
     )
 
 

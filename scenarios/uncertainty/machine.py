@@ -38,6 +38,12 @@ ATTENTION_RATES, OTHER_ATTENTION = 0.10, 0.25
 """Standard deviation of the rate of attention (assumed) on Hopper, whose kernels were timed by length and
 width of heads, and on other GPUs."""
 
+POINTWISE_ATTENTION = 0.35
+"""Standard deviation of the rate of attention without a softmax: FlashAttention-3 is 0.63 faster than FlashAttention-2
+on H100 (of the logarithm), and a kernel for HSTU may be built like either."""
+
+POINTWISE_BENCHMARK = "hstu_attention_bench.py of generative-recommenders on this GPU"
+
 UNMEASURED_FP8 = 0.15
 """Standard deviation of the rate of GEMMs in fp8 on a GPU on which none was timed: on five that have one rate it is
 0.89 to 1.00 of what the share of 16-bit GEMMs gives."""
@@ -164,7 +170,7 @@ def _gemms(gpu: Gpu, usage: Usage) -> Iterator[Weighted]:
     attention = parts({name: usage.kernels_s.get(name, 0.0) for name in ("Gemm", ATTENTION)}).get(ATTENTION, 0.0)
     yield Weighted(products * (1.0 - attention), fraction)
     if attention:
-        yield Weighted(attention, _attention(gpu))
+        yield Weighted(attention, _attention(gpu, pointwise=usage.pointwise))
         yield Weighted(1.0, _clock(gpu))
     if convolutions:
         yield Weighted(convolutions, _convolutions(gpu, measured=measured))
@@ -182,8 +188,11 @@ def _gemm_fraction(gpu: Gpu, precision: str) -> Constant:
     return graded(key, reached.gemm_fp8_fraction, measure)
 
 
-def _attention(gpu: Gpu) -> Constant:
+def _attention(gpu: Gpu, *, pointwise: bool) -> Constant:
     """Rate of attention kernels."""
+    if pointwise:
+        reason = "attention without a softmax at rates of kernels with one; nobody timed it"
+        return Constant("workload.model.hstu.kernel", "assumed", POINTWISE_ATTENTION, reason, POINTWISE_BENCHMARK)
     key, measure = f"{GPU}.architecture", "benchmarks of flash-attention on this GPU"
     if gpu.architecture == "hopper":
         reason = "attention at rates fitted on the figures of FlashAttention-3"

@@ -47,12 +47,14 @@ class Usage:
         kernels_s: seconds of each operator on the critical path, by its name.
         precision: number format of GEMMs.
         host_s: seconds of an iteration that each time of the framework stands for, by its key.
+        pointwise: whether attention has a function of each score in place of the softmax.
     """
 
     calls: Sequence[CallUse]
     kernels_s: Mapping[str, float] = field(default_factory=dict)
     precision: str = "fp32"
     host_s: Mapping[str, float] = field(default_factory=dict)
+    pointwise: bool = False
 
     @property
     def nodes(self) -> int:

@@ -83,7 +83,7 @@ class StackKernels:
 
     @classmethod
     def of(cls, job: Job, stack: HstuPart) -> StackKernels:
-        """Those of a job."""
+        """Kernels of the stack of a job."""
         return cls(job, stack, stack_positions(stack, job.plan.tables, job.settings))
 
     def pointwise(self, read: float, written: float, positions: Amount | None = None) -> Elementwise:

@@ -31,7 +31,7 @@ class SequenceBytes:
     Attributes:
         received: vectors of its own samples, as they come.
         gradients: their gradients.
-        sent: what of these goes to the owners, a row once or for each of its lookups.
+        sent: gradients that go to the owners, of a row once or of each of its lookups.
         served: vectors or gradients that its shards exchange for all samples, whichever are larger.
     """
 

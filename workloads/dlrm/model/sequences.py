@@ -92,7 +92,7 @@ def with_lengths(
     """Sequences with their files of lengths read in.
 
     Args:
-        sequences: those at ``path`` of ``document``.
+        sequences: sequences at ``path`` of ``document``.
 
     Raises:
         InputError: a file is missing or wrong, or a length lies beyond the maximum.

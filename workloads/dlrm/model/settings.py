@@ -116,7 +116,7 @@ class DlrmSettings:
 
     @property
     def dealing(self) -> Dealing:
-        """How samples of sequences are dealt to ranks."""
+        """Dealing of samples of sequences to ranks."""
         return Dealing(self.global_batch_size, self.world_size, self.seed, self.batching)
 
     @property

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from inputs.errors import InfeasibleError
+from simulator.operators import FloatArray
 from simulator.program import IntArray
 from workloads.dlrm.model.columns import most_pieces, widest_range
 from workloads.dlrm.model.tables import Tables
@@ -51,35 +52,56 @@ def greedy(tables: Tables, context: PlanningContext) -> Plan:
 
     Where an estimate of iterations is at hand, the plan competes with plans that cut all tables but copies by rows over
     nodes: indices and pooled vectors then go to fewer peers, some of them over other streams, for a sum in each node.
+    For sequences it competes with one that weighs the hottest row blocks, which send what they are asked for, and with
+    one that cuts all tables by rows.
 
     Raises:
         InfeasibleError: the tables do not fit.
     """
     if context.least_bytes(tables) > context.world_size * context.memory_bytes:
         raise InfeasibleError(too_much(tables, context))
-    if context.hasty or context.alone_s is None or not context.cuts_over_nodes:
+    if context.hasty or context.alone_s is None or not (context.cuts_over_nodes or tables.sequences):
         return _on_ranks(tables, context)
+    attempts: list[Callable[[], Plan]] = [partial(_on_ranks, tables, context)]
+    if tables.sequences:
+        attempts += [partial(_on_ranks, tables, context, hottest=True), partial(_by_rows, tables, context)]
     found: list[tuple[float, Plan]] = []
     failure: InfeasibleError | None = None
-    try:
-        plan = _on_ranks(tables, context)
-        found.append((context.alone_s(plan), plan))
-    except InfeasibleError as error:
-        failure = error
-    found += _on_nodes(tables, context, context.alone_s)
+    for make in attempts:
+        try:
+            plan = make()
+            found.append((context.alone_s(plan), plan))
+        except InfeasibleError as error:
+            failure = failure or error
+    if context.cuts_over_nodes:
+        found += _on_nodes(tables, context, context.alone_s)
     if not found:
         raise failure or InfeasibleError(too_much(tables, context))
     return min(found, key=lambda proposal: proposal[0])[1]
 
 
-def _on_ranks(tables: Tables, context: PlanningContext) -> Plan:
+def _by_rows(tables: Tables, context: PlanningContext) -> Plan:
+    """Every table cut by rows over all ranks.
+
+    Raises:
+        InfeasibleError: the blocks do not fit.
+    """
+    return compose(tables, context, [BY_ROWS] * len(tables), "greedy")
+
+
+def _on_ranks(tables: Tables, context: PlanningContext, *, hottest: bool = False) -> Plan:
     """The plan that leaves tables whole, or in columns, where it can.
+
+    Args:
+        hottest: whether a row block costs what the hottest one of its table does.
 
     Raises:
         InfeasibleError: no attempt fits.
     """
     failure = InfeasibleError("no way to cut the tables was tried")
-    mixed: list[Callable[[], Plan]] = [partial(_mixed, tables, context, share) for share in MEMORY_SHARES]
+    mixed: list[Callable[[], Plan]] = [
+        partial(_mixed, tables, context, share, hottest=hottest) for share in MEMORY_SHARES
+    ]
     last: list[Callable[[], Plan]] = [partial(_mixed, tables, context, MEMORY_SHARES[-1], only_size=True)]
     ends = (Option("table_wise"), BY_ROWS)
     last += [partial(compose, tables, context, [option] * len(tables), "greedy") for option in ends]
@@ -117,7 +139,9 @@ def _on_nodes(tables: Tables, context: PlanningContext, alone_s: Callable[[Plan]
     return found
 
 
-def _mixed(tables: Tables, context: PlanningContext, memory_share: float, *, only_size: bool = False) -> Plan:
+def _mixed(
+    tables: Tables, context: PlanningContext, memory_share: float, *, only_size: bool = False, hottest: bool = False
+) -> Plan:
     """The cheapest plan in which each shard fills at most a share of a rank's free memory.
 
     Args:
@@ -125,6 +149,7 @@ def _mixed(tables: Tables, context: PlanningContext, memory_share: float, *, onl
         context: the planner's inputs.
         memory_share: largest part of a rank's free memory that one shard fills.
         only_size: whether only size decides which tables are on all ranks.
+        hottest: as of `_on_ranks`.
 
     Raises:
         InfeasibleError: the tables do not fit with this share.
@@ -136,7 +161,7 @@ def _mixed(tables: Tables, context: PlanningContext, memory_share: float, *, onl
     narrowest = shard_bytes(tables, context, everything, widest_range(tables.dim, narrow))
     huge = ~copied & (narrowest > memory_share * max(free, 0.0))
     over_nodes = _pieces_on_nodes(tables, np.flatnonzero(huge), context, memory_share * free)
-    hot = none if only_size else _better_by_rows(tables, np.flatnonzero(~copied & ~huge), context)
+    hot = none if only_size else _better_by_rows(tables, np.flatnonzero(~copied & ~huge), context, hottest=hottest)
     by_rows = hot | (huge & (over_nodes == 0))
     free -= float(block_bytes(tables, context, everything, tables.dim, context.world_size)[by_rows].sum())
     check_everywhere(context.memory_bytes - free, "copies and row blocks", context)
@@ -170,7 +195,9 @@ def _worth_copying(tables: Tables, context: PlanningContext) -> NDArray[np.bool_
     return np.asarray(worth & fits)
 
 
-def _better_by_rows(tables: Tables, table: IntArray, context: PlanningContext) -> NDArray[np.bool_]:
+def _better_by_rows(
+    tables: Tables, table: IntArray, context: PlanningContext, *, hottest: bool = False
+) -> NDArray[np.bool_]:
     """Whether a table is better cut by rows because one rank would be busy with a single column shard for too long.
 
     Of the candidates ``table`` the h hottest are chosen so that the slowest rank is fastest: their row blocks cost all
@@ -180,13 +207,21 @@ def _better_by_rows(tables: Tables, table: IntArray, context: PlanningContext) -
     narrow = context.costs.column_shard_s(table, -(-dim // most_pieces(dim))).sum(axis=1)
     whole = context.costs.column_shard_s(table, dim).sum(axis=1)
     order = np.argsort(-narrow, kind="stable")
-    hottest = np.append(narrow[order], 0.0)
+    slowest = np.append(narrow[order], 0.0)
     mean = np.append(np.cumsum(whole[order][::-1])[::-1], 0.0) / context.world_size
-    row_blocks = np.append(0.0, np.cumsum(context.costs.row_wise_s().sum(axis=1)[table][order]))
-    chosen = int(np.argmin(row_blocks + np.maximum(hottest, mean)))
+    row_blocks = np.append(0.0, np.cumsum(_row_block_s(tables, context, hottest=hottest)[table][order]))
+    chosen = int(np.argmin(row_blocks + np.maximum(slowest, mean)))
     hot = np.zeros(len(tables), dtype=np.bool_)
     hot[table[order[:chosen]]] = True
     return hot
+
+
+def _row_block_s(tables: Tables, context: PlanningContext, *, hottest: bool) -> FloatArray:
+    """Seconds of a mean row block of each table, or of the hottest one ``[N]``."""
+    seconds = context.costs.row_wise_s()
+    if hottest:
+        seconds = seconds * context.costs.block_weights(all_tables(tables), context.world_size).max(axis=1)
+    return np.asarray(seconds.sum(axis=1))
 
 
 def _best(

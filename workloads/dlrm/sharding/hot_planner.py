@@ -57,7 +57,7 @@ def hot_copies(tables: Tables, context: PlanningContext) -> Plan:
 
 
 def _plan(tables: Tables, context: PlanningContext, name: str, copied: np.ndarray) -> Plan:
-    local, several = context.local_world_size, context.world_size > context.local_world_size and context.whole_nodes
+    local, several = context.local_world_size, context.world_size > context.local_world_size and context.rows_over_nodes
     places = context.world_size // local if several else context.world_size
     sharded = all_tables(tables)[~copied]
     left = context.memory_bytes - float(context.copied_bytes(tables)[copied].sum())

@@ -13,6 +13,7 @@ from reports.numbers import percent
 from scenarios.block_times import BlockTimes
 from scenarios.levers import Levers
 from scenarios.memory_curve import MemoryCurve
+from scenarios.sequence_loads import SequenceLoads
 from scenarios.uncertainty.interval import Interval
 from simulator.analysis.bound import Bound
 from simulator.analysis.breakdown import PARTS, Breakdown
@@ -44,6 +45,7 @@ class JobFacts:
         million_usd: price of a million of the unit, USD; None without a price of GPUs.
         unit: unit of throughput, a plural noun.
         rank_name: plural noun of the devices that hold a rank each.
+        forward_only: whether an iteration is a forward pass.
     """
 
     name: str
@@ -60,6 +62,24 @@ class JobFacts:
     million_usd: float | None = None
     unit: str = "samples"
     rank_name: str = "GPUs"
+    forward_only: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SequenceFindings:
+    """Results on sequences.
+
+    Attributes:
+        summary: section ``sequences`` of ``summary.json``.
+        loads: work of each rank.
+        levers: as in `RunFindings`.
+        forward_only: as in `JobFacts`.
+    """
+
+    summary: Mapping[str, Any]
+    loads: SequenceLoads
+    levers: Levers | None = None
+    forward_only: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +176,8 @@ class RunFindings(RunTimes):
         blocks: time of kernels by block of the network; empty where the family of the workload has no blocks.
         serving: block ``serving`` of ``summary.json``; None where the job answers no requests.
         memory_curve: memory of the fullest rank over the step; None where the family does not know it.
+        sequences: results on sequences; None without sequences.
+        target: section ``time_to_target`` of ``summary.json``; None without a target.
     """
 
     job: JobFacts
@@ -168,6 +190,8 @@ class RunFindings(RunTimes):
     blocks: Sequence[BlockTimes] = ()
     serving: Mapping[str, Any] | None = None
     memory_curve: MemoryCurve | None = None
+    sequences: SequenceFindings | None = None
+    target: Mapping[str, Any] | None = None
 
     @property
     def throughput_per_s(self) -> float:

@@ -10,15 +10,15 @@ from reports.numbers import percent, rate_in_words, seconds
 
 def time_span(low_s: float, high_s: float) -> str:
     """``8 in 10 between 46.9 and 75.0 ms``."""
-    return _span(seconds(low_s).split(" "), seconds(high_s).split(" "))
+    return span_in_words(seconds(low_s).split(" "), seconds(high_s).split(" "))
 
 
 def rate_span(low: float, high: float, unit: str = "samples") -> str:
     """``8 in 10 between 0.87 and 1.40 M samples/s``."""
-    return _span(rate_in_words(low, unit), rate_in_words(high, unit))
+    return span_in_words(rate_in_words(low, unit), rate_in_words(high, unit))
 
 
-def _span(low: Iterable[str], high: Iterable[str]) -> str:
+def span_in_words(low: Iterable[str], high: Iterable[str]) -> str:
     """Two numbers with their units; a unit that both have stands once."""
     (one, unit), (other, last) = low, high
     first = one if unit == last else f"{one} {unit}"

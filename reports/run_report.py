@@ -16,6 +16,7 @@ from reports.sections.headline import facts, headline, sentences, tiles
 from reports.sections.memory import memory_section
 from reports.sections.memory_curve import memory_curve_section
 from reports.sections.provenance import provenance_section, scenario_section, warnings_section
+from reports.sections.sequences import sequences_section
 from reports.sections.serving import serving_section
 from reports.sections.timeline import timeline_section
 from reports.sections.uncertainty import uncertainty_section
@@ -23,7 +24,7 @@ from reports.sections.uncertainty import uncertainty_section
 STYLES = ("page.css", "timeline.css")
 SCRIPTS = (
     "payload.js", "format.js", "theme.js", "charts.js", "tables.js", "timeline_model.js", "timeline_view.js",
-    "timeline.js", "serving.js", "memory_curve.js", "run.js",
+    "timeline.js", "serving.js", "memory_curve.js", "sequences.js", "run.js",
 )  # fmt: skip
 
 
@@ -58,6 +59,7 @@ def run_sections(findings: RunFindings) -> tuple[PageSection, ...]:
         *([] if findings.serving is None else [serving_section(findings.serving)]),
         timeline_section(findings),
         breakdown_section(findings),
+        *(() if findings.sequences is None else (sequences_section(findings.sequences),)),
         *([blocks_section(findings.blocks)] if findings.blocks else ()),
         bound_section(findings),
         *_interval(findings),

@@ -13,6 +13,15 @@ SECONDS_PER_HOUR = 3600.0
 SERVING_KEY = "serving"
 """Name of the section of summaries for jobs that answer requests."""
 
+SEQUENCES_KEY = "sequences"
+"""Name of the section of summaries for models of sequences."""
+
+TARGET_KEY = "time_to_target"
+"""Name of the section of summaries for jobs that train until a target is met."""
+
+MODE_KEY = "mode"
+"""Name of the mode, ``eval``, in summaries of jobs whose iteration is a forward pass only; others have none."""
+
 DEFAULT_UNIT = "samples"
 """Unit of summaries that name none."""
 

@@ -13,9 +13,12 @@ from dlrmsim.cli.sections import (
     cache_rows,
     exchange_rows,
     latency_rows,
+    mode_rows,
     peak_rows,
+    sequence_rows,
     server_rows,
     table_rows,
+    target_rows,
     tier_rows,
     transformer_rows,
 )
@@ -151,12 +154,14 @@ def _run_rows(summary: Mapping[str, Any]) -> Iterator[Row]:
     rate, (*_, p10, p90) = summary[rate_key(unit)], interval_keys(unit)
     span = time_span(summary["iteration_time_p10_s"], summary["iteration_time_p90_s"])
     rates = rate_span(summary[p10], summary[p90], unit)
+    yield from mode_rows(summary)
     yield ("iteration time", format_quantity(time, "s"), f"{span}; {settled if summary['steady'] else unsettled}")
     yield (
         "throughput",
         f"{rate:,.0f} {unit}/s",
         f"{rates}; {rate / _training(summary)['ranks']:,.0f} per {singular(_training(summary)['name'])}",
     )
+    yield from target_rows(summary)
     yield from latency_rows(summary)
     if "cost" in summary:
         price, hour = (usd(summary["cost"][key]) for key in (price_key(unit), "job_hour_usd"))
@@ -172,6 +177,7 @@ def _run_rows(summary: Mapping[str, Any]) -> Iterator[Row]:
     yield (label, value, memory_named(remark, _rank_name(summary)))
     yield ("slowest rank", str(summary["ranks"]["slowest"]), SLOWEST)
     yield ("imbalance", f"{summary['imbalance']:.2f}", f"largest / mean computation of {over}")
+    yield from sequence_rows(summary)
     yield from _memory_rows(summary)
     for row in summary.get("transform", ()):
         yield (row["transformation"], "", schedule_words(row))

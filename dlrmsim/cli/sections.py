@@ -6,8 +6,17 @@ from collections.abc import Iterator, Mapping
 from typing import Any, TypeAlias
 
 from inputs.quantities import format_quantity
-from reports.numbers import counted, percent, rate_in_words, seconds
+from reports.numbers import counted, long_time, percent, rate_in_words, seconds
+from reports.sequence_words import (
+    FORWARD_ONLY,
+    dealt_in_words,
+    positions_in_words,
+    ranks_differ,
+    target_span,
+    target_work,
+)
 from reports.serving_words import latency_span, load_words
+from scenarios.summary_keys import MODE_KEY, SEQUENCES_KEY, TARGET_KEY
 
 Row: TypeAlias = tuple[str, str, str]
 """Label, value and remark."""
@@ -109,3 +118,30 @@ def cache_rows(found: Mapping[str, Any]) -> Iterator[Row]:
         rows, lookups = (100 * caches[key] for key in ("distinct_rows_found", "lookups_found"))
         kernels = ", ".join(f"{count} {name}" for name, count in found["sharding"]["tables_by_kernel"].items())
         yield ("cache hits", f"{lookups:.1f} % of lookups", f"{rows:.1f} % of distinct rows; tables: {kernels}")
+
+
+def sequence_rows(found: Mapping[str, Any]) -> Iterator[Row]:
+    """Positions of samples and how they are dealt to ranks, and the rank whose tables serve most lookups."""
+    of = found.get(SEQUENCES_KEY)
+    if of is None:
+        return
+    positions, served = of["positions_per_sample"], of["served_lookups_on_ranks"]
+    dealt = f"; {dealt_in_words(of)}" if ranks_differ(of) else ""
+    mean, most = (positions_in_words(positions[key]) for key in ("mean", "maximum"))
+    yield ("sequences", f"{mean} positions", f"a sample, at most {most}; {of['layout']}{dealt}")
+    if found["world_size"] > 1:
+        hottest = f"largest / mean lookups that ranks serve (rank {served['hottest_rank']})"
+        yield ("skew of ids", f"{served['largest_over_mean']:.2f}", hottest)
+
+
+def mode_rows(found: Mapping[str, Any]) -> Iterator[Row]:
+    """Mode of a job that only evaluates."""
+    if MODE_KEY in found:
+        yield ("mode", found[MODE_KEY], FORWARD_ONLY)
+
+
+def target_rows(found: Mapping[str, Any]) -> Iterator[Row]:
+    """Time until a target is met."""
+    target = found.get(TARGET_KEY)
+    if target is not None:
+        yield ("time to target", long_time(target["time_s"]), f"{target_span(target)}; {target_work(target)}")

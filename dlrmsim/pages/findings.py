@@ -6,15 +6,17 @@ from collections.abc import Sequence
 
 from dlrmsim import __version__
 from dlrmsim.pages.provenance import origins
-from reports.findings import JobFacts, MemoryTier, RunFindings
+from reports.findings import JobFacts, MemoryTier, RunFindings, SequenceFindings
 from reports.numbers import hourly
+from reports.sequence_words import FORWARD_ONLY, target_work
 from scenarios.block_times import BLOCKS_KEY, BlockTimes
 from scenarios.capacity import MemoryReport
 from scenarios.family import family_of
 from scenarios.memory_curve import MEMORY_CURVE_KEY, MemoryCurve
 from scenarios.runner import Outcome
 from scenarios.schedules import schedule_rows, schedule_words
-from scenarios.summary_keys import SERVING_KEY, price_key
+from scenarios.sequence_loads import SequenceJob
+from scenarios.summary_keys import MODE_KEY, SEQUENCES_KEY, SERVING_KEY, TARGET_KEY, price_key
 from workloads.graph.memory import TIERS
 
 
@@ -41,6 +43,8 @@ def run_findings(outcome: Outcome, asked_ranks: Sequence[int] = ()) -> RunFindin
         blocks=[BlockTimes(**row) for row in outcome.summary.get(BLOCKS_KEY, ())],
         serving=outcome.summary.get(SERVING_KEY),
         memory_curve=_memory_curve(outcome),
+        sequences=_sequences(outcome),
+        target=outcome.summary.get(TARGET_KEY),
         asked_ranks=asked_ranks,
     )
 
@@ -53,6 +57,10 @@ def _job(outcome: Outcome) -> JobFacts:
     steps = schedule_rows(outcome.prepared.applied)
     if steps:
         facts["Schedule"] = "; ".join(f"{row['transformation']} {schedule_words(row)}" for row in steps)
+    if MODE_KEY in outcome.summary:
+        facts["Mode"] = f"{outcome.summary[MODE_KEY]}: {FORWARD_ONLY}"
+    if TARGET_KEY in outcome.summary:
+        facts["To the target"] = target_work(outcome.summary[TARGET_KEY])
     if resolved.scenario.cost is not None:
         facts["Price"] = hourly(resolved.scenario.cost.gpu_hour_usd, resolved.cluster.node.rank_name)
     return JobFacts(
@@ -70,7 +78,16 @@ def _job(outcome: Outcome) -> JobFacts:
         million_usd=None if cost is None else cost[price_key(unit)],
         unit=unit,
         rank_name=resolved.cluster.node.rank_name,
+        forward_only=MODE_KEY in outcome.summary,
     )
+
+
+def _sequences(outcome: Outcome) -> SequenceFindings | None:
+    job, summary = outcome.prepared.job, outcome.summary
+    loads = job.sequence_loads() if isinstance(job, SequenceJob) else None
+    if loads is None:
+        return None
+    return SequenceFindings(summary[SEQUENCES_KEY], loads, outcome.levers, MODE_KEY in summary)
 
 
 def _memory_curve(outcome: Outcome) -> MemoryCurve | None:

@@ -129,6 +129,7 @@
     charts.draw("parts-chart", () => partsChart(page.breakdown));
     startRanks(ranks, timeline);
     const better = "% of the iteration saved when this class is 10 % better";
+    if (page.sequences) dlrmsim.sequences.start(page.sequences);
     if (page.serving) dlrmsim.serving.start(page.serving);
     if (page.bound) charts.draw("joint-chart", () => gainsChart(page.joint, better));
     if (page.bound) charts.draw("gains-chart", () => gainsChart(page.bound, better));

@@ -84,7 +84,7 @@ def _sections(study: DlrmPlanStudy) -> tuple[PageSection, ...]:
             "Seconds of tables in each phase: the costs that planners balance.",
         ),
         ("memory", "Memory of ranks", "Everything in device memory; the line is the usable memory."),
-        ("exchange", "Bytes of ranks", "Indices received and pooled vectors sent in an iteration."),
+        ("exchange", "Bytes of ranks", f"Indices received and {_vectors(study)} sent in an iteration."),
         ("shards", "Shards of ranks", "Number of shards of each sharding type."),
     ]
     if study.compared:
@@ -99,6 +99,11 @@ def _sections(study: DlrmPlanStudy) -> tuple[PageSection, ...]:
         [PageSection("compared", "All planners", "All planners", "", _planner_table(study))] if study.compared else []
     )
     return (*sections, tables, ranks, *compared)
+
+
+def _vectors(study: DlrmPlanStudy) -> str:
+    """Vectors of the forward exchange; those of sequences are not summed."""
+    return "unpooled vectors" if study.plan.tables.unpooled.any() else "pooled vectors"
 
 
 def _payload(study: DlrmPlanStudy) -> dict[str, Any]:

@@ -8,7 +8,18 @@ from inputs.quantities import format_quantity
 from reports.findings import RunFindings, hidden_in_words, mean_shares
 from reports.interval_words import given_in_words, time_span, widest_in_words
 from reports.markup import Markup, options_marked, strong, terms, tile
-from reports.numbers import counted, memory_named, percent, picoseconds, rate_in_words, seconds, singular, usd
+from reports.numbers import (
+    counted,
+    long_time,
+    memory_named,
+    percent,
+    picoseconds,
+    rate_in_words,
+    seconds,
+    singular,
+    usd,
+)
+from reports.sequence_words import target_span
 from reports.serving_words import latency_span
 from simulator.analysis.breakdown import Breakdown
 from simulator.analysis.critical_path import CriticalPath
@@ -30,7 +41,8 @@ def headline(findings: RunFindings) -> Markup:
     what = escape(f"{job.model} on {counted(job.world_size, job.rank_name)}")
     found = findings.interval
     span = "" if found is None else f" ({time_span(found.p10_s, found.p90_s)})"
-    claim = strong("{} per iteration" + span + ", {}.", seconds(findings.iteration.seconds), rate)
+    iteration = "iteration, a forward pass" if job.forward_only else "iteration"
+    claim = strong(f"{{}} per {iteration}" + span + ", {}.", seconds(findings.iteration.seconds), rate)
     return Markup(f"{what}: {claim.html}")
 
 
@@ -97,6 +109,7 @@ def tiles(findings: RunFindings) -> str:
         (
             tile("Iteration time", value, unit, _measured(findings)),
             tile("Throughput", rate, rate_unit, f"{per_rank} per {_one(findings)}"),
+            *_target_tile(findings),
             *_latency_tile(findings),
             *_exchange_tile(findings, shares["exposed_comm"], over),
             tile("Computation", f"{100 * shares['compute']:.3g}", "%", over),
@@ -160,6 +173,15 @@ def _latency_tile(findings: RunFindings) -> tuple[str, ...]:
     value, unit = seconds(findings.serving["latency"]["p99_s"]).split(" ")
     low, high = latency_span(findings.serving, "p99_s")
     return (tile("Latency, p99", value, unit, f"from arrival to answer; 8 in 10 between {low} and {high}"),)
+
+
+def _target_tile(findings: RunFindings) -> tuple[str, ...]:
+    target = findings.target
+    if target is None:
+        return ()
+    value, unit = long_time(target["time_s"]).split(" ")
+    samples = " ".join(rate_in_words(target["samples"], findings.job.unit)).removesuffix("/s")
+    return (tile("Time to target", value, unit, f"{target_span(target)}; {samples}"),)
 
 
 def _price_tile(findings: RunFindings) -> tuple[str, ...]:

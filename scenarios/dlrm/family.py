@@ -42,7 +42,18 @@ class DlrmPlanning:
         return study_plan(resolved, progress, compare=compare, keep=keep)
 
     def strategies(self, resolved: DlrmResolved, progress: Progress, *, compare: bool, keep: Keep) -> StrategyStudy:
-        """See `scenarios.dlrm.strategies`."""
+        """See `scenarios.dlrm.strategies`.
+
+        Raises:
+            InputError: the model has sequences, whose layers have no strategies.
+        """
+        if resolved.model.hstu is not None:
+            raise resolved.document.error(
+                ("workload", "model"),
+                "layers over sequences are data-parallel alone",
+                given=resolved.model.name,
+                expected="a model without sequences, or no --search strategies",
+            )
         from scenarios.dlrm.strategies import DlrmStrategies
         from scenarios.strategies import StrategySearch
 

@@ -12,10 +12,12 @@ import numpy as np
 from scenarios.candidates import Candidate
 from scenarios.dlrm.levers import candidates
 from scenarios.dlrm.plans import PlanningJob, plan_of
-from scenarios.dlrm.sequence_sections import assumed_lengths, sequences_of
+from scenarios.dlrm.sequence_sections import assumed_lengths, sequence_loads, sequences_of
 from scenarios.dlrm.settings import settings_of
 from scenarios.dlrm.target_section import time_to_target_of
 from scenarios.dlrm.typed import DlrmResolved
+from scenarios.sequence_loads import SequenceLoads
+from scenarios.summary_keys import MODE_KEY, SEQUENCES_KEY
 from scenarios.uncertainty.constant import Constant
 from simulator.analysis import Bound
 from simulator.equality import same
@@ -55,7 +57,7 @@ class PlacedDlrm:
         return {"sharding": sharding_of(self.workload.plan), "caches": caches_of(self.workload)}
 
     def summary_sections(self) -> dict[str, Any]:
-        """Sharding, caches, pipeline and volumes of communication."""
+        """Sharding, caches, pipeline, volumes of communication, the mode unless it is training, and sequences."""
         workload = self.workload
         sizes = volumes_of(workload.job)
         sequences = sequences_of(workload)
@@ -63,8 +65,13 @@ class PlacedDlrm:
             **self.estimate_sections(),
             "pipeline": pipeline_of(workload.settings),
             **sizes._asdict(),
-            **({} if sequences is None else {"sequences": sequences}),
+            **({MODE_KEY: "eval"} if workload.settings.evaluates else {}),
+            **({} if sequences is None else {SEQUENCES_KEY: sequences}),
         }
+
+    def sequence_loads(self) -> SequenceLoads | None:
+        """See `scenarios.sequence_loads.SequenceJob`."""
+        return sequence_loads(self.workload)
 
     def timed_sections(self, iteration_s: float, low: float, high: float) -> Mapping[str, Any]:
         """The time to a target; see `scenarios.family.TimedJob`."""

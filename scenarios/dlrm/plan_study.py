@@ -47,7 +47,7 @@ class RankStatistics:
         phases_s: seconds per iteration of tables in each of `workloads.dlrm.sharding.interfaces.PHASES` ``[P, K]``, as
             planners estimate them.
         input_bytes: indices and bag lengths that the rank receives for its shards per iteration ``[P]``.
-        output_bytes: pooled vectors that it gives into the collectives of output_dist per iteration ``[P]``.
+        output_bytes: vectors that it gives into the collectives of output_dist per iteration ``[P]``.
         shards: number of shards of each sharding type ``[P]``.
     """
 

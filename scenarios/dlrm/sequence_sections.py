@@ -8,21 +8,25 @@ from typing import Any
 import numpy as np
 
 from scenarios.dlrm.sequences import SCENARIO
+from scenarios.sequence_loads import SequenceLoads
 from scenarios.uncertainty.constant import Constant, graded
 from simulator.operators import Amount
 from workloads.dlrm.family import DlrmWorkload
 from workloads.dlrm.iteration.hstu_kernels import jagged
-from workloads.dlrm.model.hstu_part import HstuPart
-from workloads.dlrm.model.sequence_batches import BATCHINGS, RankLengths
+from workloads.dlrm.model.hstu_part import HstuFlops, HstuPart
+from workloads.dlrm.model.sequence_batches import BATCHINGS
+from workloads.dlrm.model.settings import DlrmSettings
+from workloads.dlrm.model.tables import Tables
 
-GIGA = 1e9
+GIGA, TERA = 1e9, 1e12
 
 
 def sequences_of(workload: DlrmWorkload) -> dict[str, Any] | None:
     """Section ``sequences`` of a job; None without sequences."""
     job = workload.job
     stack = job.dense.hstu
-    if stack is None:
+    loads = sequence_loads(workload)
+    if stack is None or loads is None:
         return None
     settings, tables = job.settings, job.plan.tables
     lengths = jagged(stack, tables, settings)
@@ -30,9 +34,10 @@ def sequences_of(workload: DlrmWorkload) -> dict[str, Any] | None:
     full = sequence.maximum + sequence.targets + stack.contextual
     samples = float(lengths.samples.sum())
     padded = lengths.padded()
-    over = padded if settings.padded else lengths
-    served = sum((np.asarray(group.lookup.lookups) for group in job.groups), np.zeros(settings.world_size))
-    received = sum((np.asarray(group.unpooled) for group in job.groups), np.zeros(settings.world_size))
+
+    def flops(positions: float, squares: float) -> dict[str, float]:
+        return _by_part(_operations(stack, settings, float(positions), float(squares)))
+
     return {
         "layout": "padded" if settings.padded else "jagged",
         "batching": settings.batching,
@@ -41,18 +46,35 @@ def sequences_of(workload: DlrmWorkload) -> dict[str, Any] | None:
             "longest": float(lengths.longest.max()),
             "maximum": full,
         },
-        "gflop_per_sample": _flops(stack, lengths.positions.sum() / samples, lengths.squares.sum() / samples),
-        "gflop_per_full_sample": _flops(stack, float(full), float(full) ** 2),
-        "padded_gflop_per_sample": _flops(stack, padded.positions.sum() / samples, padded.squares.sum() / samples),
-        "tflop_on_ranks": _spread(_work(stack, over) / GIGA / 1e3),
-        "positions_on_ranks": _spread(over.positions),
+        "gflop_per_sample": flops(lengths.positions.sum() / samples, lengths.squares.sum() / samples),
+        "gflop_per_full_sample": flops(full, float(full) ** 2),
+        "padded_gflop_per_sample": flops(padded.positions.sum() / samples, padded.squares.sum() / samples),
+        "tflop_on_ranks": _spread(loads.flops / TERA),
+        "positions_on_ranks": _spread(loads.positions),
         "largest_over_mean_by_batching": {
-            name: _largest_over_mean(_work(stack, jagged(stack, tables, replace(settings, batching=name))))
-            for name in BATCHINGS
+            name: _largest_over_mean(_work(stack, replace(settings, batching=name), tables)) for name in BATCHINGS
         },
-        "received_bytes_on_ranks": _spread(received * settings.forward_bytes),
-        "served_lookups_on_ranks": {**_spread(served), "hottest_rank": int(np.argmax(served))},
+        "received_bytes_on_ranks": _spread(loads.received_bytes),
+        "served_lookups_on_ranks": {**_spread(loads.served), "hottest_rank": int(np.argmax(loads.served))},
     }
+
+
+def sequence_loads(workload: DlrmWorkload) -> SequenceLoads | None:
+    """Work of each rank with sequences; None without sequences."""
+    job = workload.job
+    stack = job.dense.hstu
+    if stack is None:
+        return None
+    settings, none = job.settings, np.zeros(job.settings.world_size)
+    lengths = jagged(stack, job.plan.tables, settings)
+    over = lengths.padded() if settings.padded else lengths
+    sent = [np.asarray(group.received) for group in job.groups if group.forward]
+    return SequenceLoads(
+        positions=none + over.positions,
+        flops=none + _operations(stack, settings, over.positions, over.squares).total,
+        served=sum((np.asarray(group.lookup.lookups) for group in job.groups), none),
+        received_bytes=sum(sent, none) * settings.forward_bytes,
+    )
 
 
 def assumed_lengths(workload: DlrmWorkload) -> list[tuple[float, Constant]]:
@@ -74,16 +96,22 @@ def assumed_lengths(workload: DlrmWorkload) -> list[tuple[float, Constant]]:
     return [(slope, graded("workload.model.sequences", lengths, f"count the lengths, then --set {setting}"))]
 
 
-def _work(stack: HstuPart, lengths: RankLengths) -> Amount:
-    """Operations of a training pass of the layers on each rank."""
-    return stack.training_flops(lengths.positions, lengths.squares).total
+def _work(stack: HstuPart, settings: DlrmSettings, tables: Tables) -> Amount:
+    """Operations of the layers on each rank without padding."""
+    lengths = jagged(stack, tables, settings)
+    return _operations(stack, settings, lengths.positions, lengths.squares).total
 
 
-def _flops(stack: HstuPart, positions: float, squares: float) -> dict[str, float]:
-    """Operations of a training pass of a sample, 1e9: of the layers by part, and beside them."""
-    found = stack.training_flops(float(positions), float(squares))
-    parts = {"attention": found.attention, "uvqk": found.uvqk, "output": found.output}
-    return {**{name: float(flops) / GIGA for name, flops in parts.items()}, "layers": float(found.total) / GIGA}
+def _operations(stack: HstuPart, settings: DlrmSettings, positions: Amount, squares: Amount) -> HstuFlops:
+    """Operations of the layers in an iteration: of training, or of a forward pass alone where that is all."""
+    passes = stack.forward_flops if settings.evaluates else stack.training_flops
+    return passes(positions, squares)
+
+
+def _by_part(flops: HstuFlops) -> dict[str, float]:
+    """Operations by part and of all layers, 1e9."""
+    parts = {"attention": flops.attention, "uvqk": flops.uvqk, "output": flops.output, "layers": flops.total}
+    return {name: float(of) / GIGA for name, of in parts.items()}
 
 
 def _spread(amounts: Amount) -> dict[str, float]:

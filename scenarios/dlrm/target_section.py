@@ -7,6 +7,7 @@ from typing import Any
 
 from scenarios.dlrm.typed import DlrmResolved
 from scenarios.engine_run import iteration_s
+from scenarios.summary_keys import TARGET_KEY
 from simulator.lowering import Machine
 from workloads.dlrm.family import DlrmWorkload
 
@@ -35,7 +36,7 @@ def time_to_target_of(
     each_s = target.evaluation_iterations(batch) * evaluated_s
     whole_s = training_s + target.evaluations * each_s
     return {
-        "time_to_target": {
+        TARGET_KEY: {
             "samples": target.samples,
             "iterations": target.iterations(batch),
             "training_s": training_s,

@@ -87,6 +87,27 @@ def requests_page(folder: Path) -> Path:
     return done.folder / "report.html"
 
 
+def sequences_page(folder: Path) -> Path:
+    """Bars of 32 ranks, a rank that serves several times the mean with its remedies, a time to the target."""
+    settings = [
+        "nodes=4",
+        "workload.sharding.planner=row_wise",
+        "workload.global_batch_size=2048",
+        "workload.indices={distribution: zipf, exponent: 1.3}",
+        "workload.time_to_target={samples: 2e9, evaluation_samples: 2e6, evaluate_every: 1e8}",
+    ]
+    page = dlrmsim.run("mlperf_dlrm_v4_hstu", settings=settings, out=folder / "run").folder / "report.html"
+    assert "Other shardings that were tried are faster" in page.read_text(encoding="utf-8")
+    return page
+
+
+def many_sequences_page(folder: Path) -> Path:
+    """Lines over some of 1,024 ranks; an iteration that is a forward pass."""
+    settings = ["nodes=128", "workload.global_batch_size=8192", "workload.mode=eval"]
+    done = dlrmsim.run("mlperf_dlrm_v4_hstu", settings=settings, levers=False, out=folder / "run")
+    return done.folder / "report.html"
+
+
 def captured_page(folder: Path) -> Path:
     """Memory over a step, with a long path of a module at the peak; blocks without parameters."""
     job = small_job(8)
@@ -214,6 +235,8 @@ PAGES: dict[str, Callable[[Path], Path]] = {
     "run": run_page,
     "transformer": transformer_page,
     "requests": requests_page,
+    "sequences": sequences_page,
+    "sequences of many ranks": many_sequences_page,
     "captured": captured_page,
     "scaling": scaling_page,
     "lines": lines_page,

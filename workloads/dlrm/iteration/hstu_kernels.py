@@ -91,19 +91,26 @@ class StackKernels:
         size = (self.positions.all if positions is None else positions) * float(self.job.element_bytes)
         return Elementwise(size * read, size * written)
 
+    @property
+    def bias_bytes(self) -> Amount:
+        """Size of the biases of all pairs of positions, which the heads share."""
+        return self.positions.squares * float(self.job.element_bytes)
+
     def attention(self, *, backward: bool = False) -> Attention:
         """Attention of a layer, or its gradients."""
         hstu, positions = self.stack.hstu, self.positions
         flops = positions.squares * float(hstu.queries + hstu.values)
         moved = 2 * hstu.queries + 2 * hstu.values  # q, k, v and the result; backward their gradients, too
+        element = float(self.job.element_bytes)
+        biases = self.bias_bytes * hstu.stores_bias
         return Attention(
             flops=flops * (ATTENTION_BACKWARD if backward else 1.0),
-            bytes=positions.all * float(moved * self.job.element_bytes) * (2.0 if backward else 1.0),
+            bytes=(positions.all * moved * element + biases) * (2.0 if backward else 1.0),
             head_dim=max(hstu.qk_width.value, hstu.value_width.value),
             sequence=amount(np.asarray(positions.squares) / np.maximum(positions.all, 1.0)),
             precision=self.job.precision,
             causal=True,
             backward=backward,
-            kernel=hstu.kernel.value,
+            kernel=hstu.attention_kernel,
             pointwise=True,
         )

@@ -47,13 +47,18 @@ def stack_peak(
     """Activations and buffers of each rank at its peak moment; two ``[P]``."""
     element, every = float(settings.dense_bytes), positions.all
     cast = vectors.received * (element / settings.forward_bytes)
+    biases = positions.squares * element * stack.hstu.stores_bias
     if settings.evaluates:
-        width = max(_layer_width(stack), stack.width)
-        moments = [(vectors.received + cast + every * element * width, 0.0), (0.0, vectors.received + vectors.served)]
+        layer = every * element * max(_layer_width(stack), stack.width) + biases
+        moments = [(vectors.received + cast + layer, 0.0), (0.0, vectors.received + vectors.served)]
     else:
         kept = cast + _kept_bytes(stack, positions, element)
-        forward = vectors.received + kept + every * element * _layer_width(stack) * stack.hstu.recompute.value
-        backward = kept + every * element * _backward_width(stack)
+        if stack.hstu.recomputes:
+            forward = vectors.received + kept + every * element * _layer_width(stack) + biases
+        else:
+            kept = kept + stack.layers * biases
+            forward = vectors.received + kept
+        backward = kept + every * element * _backward_width(stack) + (1 + stack.hstu.recomputes) * biases
         moments = [(forward, 0.0), (backward, 0.0), (vectors.gradients, vectors.sent + vectors.served)]
     activations, buffers = (
         np.stack([np.broadcast_to(np.asarray(moment[part], dtype=np.float64), ranks) for moment in moments])
@@ -69,7 +74,7 @@ def _kept_bytes(stack: HstuPart, positions: StackPositions, element: float) -> A
     hstu, width = stack.hstu, stack.width
     of_mlps = sum(_of_mlp(mlp) for mlp in (*stack.content, stack.action))
     of_layer = width + 2 * hstu.values  # x, u, and the attention
-    if not hstu.recompute.value:  # the normalised x, q, k and v, and the gated attention
+    if not hstu.recomputes:  # the normalised x, q, k and v, and the gated attention
         of_layer += width + 2 * hstu.queries + hstu.values + PROJECTED * hstu.values
     of_candidates = _of_mlp(stack.item) + 2 * width
     kept = positions.own * float(of_mlps) + positions.all * float(stack.layers * of_layer + width)

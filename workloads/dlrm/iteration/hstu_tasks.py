@@ -122,6 +122,8 @@ class StackForward(_Tasks):
         self.point(f"{name}_norm", width, width)
         self.linear([self.stack.uvqk(number)], every, self.section)
         self.point(f"{name}_silu", hstu.values, hstu.values)
+        if hstu.stores_bias:
+            self.kernel(f"{name}_bias", Elementwise(0.0, self.kernels.bias_bytes))
         self.kernel(f"{name}_attention", self.kernels.attention())
         self.gate(number)
         self.linear([self.stack.output(number)], every, self.section)
@@ -171,7 +173,7 @@ class StackBackward(_Tasks):
     def _layer(self, number: int) -> None:
         """Gradients of one HSTU layer."""
         hstu, width, every, name = self.stack.hstu, self.stack.width, self.kernels.positions.all, f"hstu_{number}"
-        values, again = hstu.values, hstu.recompute.value
+        values, again = hstu.values, hstu.recomputes
         if again:
             self.gate(number, again="_again")
         self.linear([self.stack.output(number)], every, self.section)
@@ -179,7 +181,13 @@ class StackBackward(_Tasks):
         if again:
             self.point(f"{name}_norm_again", width, width)
             self.kernel(f"{name}_uvqk_again", Gemm(every, hstu.projected, width, self.kernels.job.precision))
+        if hstu.stores_bias and again:
+            self.kernel(f"{name}_bias_again", Elementwise(0.0, self.kernels.bias_bytes))
         self.kernel(f"{name}_attention_backward", self.kernels.attention(backward=True))
+        if hstu.stores_bias:
+            self.kernel(f"{name}_bias_backward", Elementwise(self.kernels.bias_bytes, 0.0))
+        if (bias := self.stack.bias(number)) is not None:
+            self.ready(bias, self.section)
         self.point(f"{name}_silu_backward", 2.0 * values, values)
         self.linear([self.stack.uvqk(number)], every, self.section)
         self.point(f"{name}_norm_backward", 3.0 * width, width)

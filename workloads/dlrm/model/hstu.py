@@ -7,11 +7,11 @@ attention and the gated attention back to the width of x, which is added.
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Self
 
-from pydantic import Field
+from pydantic import model_validator
 
-from inputs.model import Strict
+from inputs.model import Strict, problem
 from inputs.quantities import Quantity
 from simulator.operators import AttentionKernel
 from workloads.dlrm.model.table_list import Width
@@ -43,9 +43,14 @@ class Hstu(Strict):
         preprocessor_width: hidden width of the MLPs that bring vectors of a position to ``width``.
         action_width: elements of the embedding of a position's action; None: positions have no actions.
         position_buckets: rows of the learned vectors of positions and of times together; None: there are none.
+        bias_buckets: learned biases of relative positions and times of each head, which are added to the scores; None:
+            there are none.
+        bias_stored: whether the biases of all pairs of positions are written to memory and read by the attention;
+            False: its kernel looks them up.
         item_width: hidden width of the MLP over the candidates' own vectors; None: there is none.
-        recompute: whether the backward pass computes UVQK and the gated attention again instead of keeping them.
-        kernel: kernel of the attention, whose rate counts (`simulator.compute.attention`).
+        recompute: whether the backward pass computes UVQK and the gated attention again instead of keeping them; None:
+            it keeps them.
+        kernel: kernel of the attention, whose rate counts (`simulator.compute.attention`); None: ``flash2``.
     """
 
     sequence: str
@@ -58,11 +63,32 @@ class Hstu(Strict):
     preprocessor_width: Graded[Width] | None = None
     action_width: Graded[Width] | None = None
     position_buckets: Graded[Buckets] | None = None
+    bias_buckets: Graded[Buckets] | None = None
+    bias_stored: Graded[bool] | None = None
     item_width: Graded[Width] | None = None
-    recompute: Graded[bool] = Field(default_factory=lambda: Graded(value=False, source="none", grade="assumed"))
-    kernel: Graded[AttentionKernel] = Field(
-        default_factory=lambda: Graded(value="flash2", source="none", grade="assumed")
-    )
+    recompute: Graded[bool] | None = None
+    kernel: Graded[AttentionKernel] | None = None
+
+    @model_validator(mode="after")
+    def _biases(self) -> Self:
+        if self.bias_stored is not None and self.bias_buckets is None:
+            raise problem("no biases to store", expected="bias_buckets, or no bias_stored", key="bias_stored")
+        return self
+
+    @property
+    def recomputes(self) -> bool:
+        """Whether the backward pass computes UVQK and the gated attention again."""
+        return self.recompute is not None and self.recompute.value
+
+    @property
+    def attention_kernel(self) -> AttentionKernel:
+        """Kernel whose rate the attention takes."""
+        return "flash2" if self.kernel is None else self.kernel.value
+
+    @property
+    def stores_bias(self) -> bool:
+        """Whether biases of all pairs of positions are in memory."""
+        return self.bias_stored is not None and self.bias_stored.value
 
     @property
     def values(self) -> int:

@@ -75,6 +75,13 @@ class HstuPart:
         """Weights and biases of the two norms of a layer, counted as those of a linear layer."""
         return DenseLayer(f"hstu_{number}_norms", 2, self.width + self.hstu.values, activation=False, bias=False)
 
+    def bias(self, number: int) -> DenseLayer | None:
+        """Learned biases of a layer's scores, counted as a linear layer; None: there are none."""
+        if self.hstu.bias_buckets is None:
+            return None
+        buckets, heads = self.hstu.bias_buckets.value, self.hstu.heads.value
+        return DenseLayer(f"hstu_{number}_bias", buckets, heads, activation=False, bias=False)
+
     @property
     def position_vectors(self) -> DenseLayer | None:
         """Learned vectors of positions and of times, counted as a linear layer; None: there are none."""
@@ -94,7 +101,8 @@ class HstuPart:
         found = [layer for mlp in (*self.content, self.action) for layer in mlp]
         found += [layer for layer in (self.context_layer, self.position_vectors) if layer is not None]
         for number in range(self.layers):
-            found += [self.norms(number), self.uvqk(number), self.output(number)]
+            bias = self.bias(number)
+            found += [self.norms(number), self.uvqk(number), *([bias] if bias else []), self.output(number)]
         return (*found, *self.item)
 
     def forward_flops(self, positions: Amount, squares: Amount) -> HstuFlops:

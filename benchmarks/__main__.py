@@ -28,6 +28,7 @@ from benchmarks import (
     planning_torchrec,
     predictions,
     replays,
+    sequences,
     skew,
     step_times,
     studies,
@@ -54,6 +55,7 @@ BENCHMARKS: dict[str, Callable[[argparse.Namespace], Iterable[Row]]] = {
         else planning.rows(given.sets, given.seed)
     ),
     "traces": lambda _: traces.rows(),
+    "sequences": lambda _: sequences.rows(),
     "skew": lambda _: skew.rows(),
     "steps": lambda _: step_times.rows(),
     "embedding": lambda _: embedding.rows(),

@@ -4,8 +4,9 @@ The commands of the repository compute every number on these pages.
 
 A figure is ``<!-- figure: NAME -->text<!-- /figure -->`` in a page. NAME is ``SUITE/CASE`` (error of a case),
 ``SUITE/STATISTIC`` (over the predicted cases), ``SUITE/SIZES/STATISTIC`` (over predicted collectives of that size),
-``run/SCENARIO/KEY`` (a fraction in ``summary.json``, per cent, or seconds), ``intervals/NAME/FIELD`` (a field of
-`benchmarks.intervals.Coverage` of a suite, a group with ``_`` for blanks, or ``all``) or
+``run/SCENARIO/KEY`` or ``run/SCENARIO[KEY=VALUE;KEY=VALUE]/KEY`` (a number in ``summary.json``),
+``intervals/NAME/FIELD`` (a field of `benchmarks.intervals.Coverage` of a suite, a group with ``_`` for blanks, or
+``all``) or
 ``host_laws/LAW/PART/STATISTIC`` (errors of `benchmarks.host_laws.errors_by_law` on the shipped host).
 """
 
@@ -13,6 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -172,22 +174,42 @@ def _coverage() -> dict[str, tuple[float, str]]:
 
 
 def run_figure(name: str) -> tuple[float, str]:
-    """Value of a figure of a run, per cent or seconds, and its text.
+    """Value of a figure of a run, fractions in per cent, and its text.
 
     Args:
-        name: ``run/SCENARIO/KEY`` with a dotted key.
+        name: ``run/SCENARIO/KEY`` with a dotted key; settings may follow the scenario in brackets.
 
     Raises:
         InputError: the summary has no such number.
     """
-    _, scenario, key = name.split("/")
-    found: Any = simulate(load_scenario(scenario), Silent()).summary
+    _, job, key = name.split("/")
+    found: Any = _summary(job)
     for part in key.split("."):
         found = found.get(part) if isinstance(found, dict) else None
-    if not isinstance(found, float):
-        raise InputError("no such figure", key=name, given=key, expected="a fraction or a time in summary.json")
-    if key.endswith("_s"):
-        return found, format_quantity(found, "s")
+    if not isinstance(found, int | float):
+        raise InputError("no such figure", key=name, given=key, expected="a number in summary.json")
+    return _in_words(key, found)
+
+
+@lru_cache(maxsize=64)
+def _summary(job: str) -> Mapping[str, Any]:
+    """Summary of a scenario with the settings that stand in brackets behind it."""
+    scenario, _, settings = job.rstrip("]").partition("[")
+    return simulate(load_scenario(scenario, settings.split(";") if settings else []), Silent()).summary
+
+
+def _in_words(key: str, found: float) -> tuple[float, str]:
+    """Value and text of a number by its key: times, bytes, rates, ratios, operations, counts, and fractions."""
+    if isinstance(found, int):
+        return float(found), f"{found:,}"
+    if key.endswith("samples_per_s"):
+        return found, f"{found:,.0f}"
+    if key.endswith(("_s", "_bytes")):
+        return found, format_quantity(found, "s" if key.endswith("_s") else "bytes")
+    if key.endswith("imbalance") or "over_mean" in key:
+        return found, f"{found:.2f}"
+    if "flop" in key:
+        return found, f"{found:.1f}"
     return 100.0 * found, f"{100.0 * found:.1f} %"
 
 

@@ -12,7 +12,8 @@ from scenarios.capacity import MemoryReport, capacities_bytes
 from scenarios.dlrm.kernels import kernel_choice
 from scenarios.dlrm.rates import machine_times
 from scenarios.dlrm.refusal import infeasible
-from scenarios.dlrm.remedies import OF_TABLES, SEARCH, SPREADING, Found
+from scenarios.dlrm.remedies import OF_TABLES, Found
+from scenarios.dlrm.remedy_settings import SEARCH, SPREADING
 from scenarios.dlrm.resolving import PLAN
 from scenarios.dlrm.settings import settings_of
 from scenarios.dlrm.typed import DlrmResolved, dlrm_of

@@ -54,7 +54,7 @@ def _advice(
 ) -> list[Remedy]:
     """Remedies that were tried."""
     if context.memory_bytes <= 0:
-        return Remedies(resolved, attempt, resolved.world_size, len(tables)).smaller_batch()
+        return Remedies(resolved, attempt, resolved.world_size, len(tables)).beside_tables()
     spread = context.choice is None  # else tables may leave device memory
     least = math.ceil(context.least_bytes(tables) / context.memory_bytes) if spread else 1
     return Remedies(resolved, attempt, least, len(tables)).all(report)

@@ -4,7 +4,8 @@ The excess decides which remedies are tried. If ranks would fit with fewer bytes
 same ranks, every planner, narrower tables, tables outside device memory, and the fewest of these together, else fewer
 samples; then more GPUs of the same node, else more nodes, with the same samples per rank; then fewer rows. Where a rank
 is too full without its tables, these are every planner, which places inputs and buffers elsewhere, and fewer samples:
-with the same samples per rank more nodes have as much of everything else, and the inputs of a whole table grow.
+with the same samples per rank more nodes have as much of everything else, and the inputs of a whole table grow. Jobs
+with sequences have settings of their own beside them, which keep the batch (`scenarios.dlrm.remedy_settings`).
 """
 
 from __future__ import annotations
@@ -19,15 +20,18 @@ from inputs.errors import InputError
 from inputs.quantities import MAX_RANKS
 from scenarios.capacity import MemoryReport
 from scenarios.changes import in_place_of
+from scenarios.dlrm.remedy_settings import (
+    ALONE,
+    GRADED,
+    PLANNER,
+    SEARCH,
+    SPREADING,
+    sequence_settings,
+    table_settings,
+)
 from scenarios.dlrm.typed import DlrmResolved, dlrm_of
 from scenarios.resolve import asked_again
 from workloads.dlrm.sharding import PLANNERS
-
-SPREADING = ("greedy", "column_wise", "grid_shard", "row_wise")
-"""Planners for jobs with too many ranks to try all planners; their shards are the smallest."""
-
-KERNELS = ("fused_uvm_caching", "fused_uvm", "key_value")
-"""Kernels that are allowed in addition to ``fused``, one after the other; the last one needs SSDs."""
 
 GROWTH = 0.15
 """First increase of the number of nodes, as a fraction of it; each further increase is twice as large."""
@@ -47,6 +51,9 @@ OF_TABLES = ("weights", "optimizer state", "gradients", "caches")
 """Items that smaller tables, or fewer of them on a rank, lessen."""
 OF_SAMPLES = ("activations", "communication buffers", "inputs in flight")
 """Items that fewer samples lessen, about in proportion."""
+
+MOST_TOGETHER = 3
+"""Largest number of settings that are tried together."""
 
 HALVINGS = 10
 """Largest number of times that the samples of a rank are halved."""
@@ -121,10 +128,15 @@ class Remedies:
             report: memory under the scenario's plan; None: there is no plan, because tables find no room.
         """
         if report is not None and report.largest_factor(OF_TABLES) < 0.0:
-            return [*self._planners(), *self.smaller_batch(report)]
+            return [*self._planners(), *self._of_sequences(), *self.smaller_batch(report)]
         here = self._same_ranks() or self.smaller_batch(report)
         planner_helps = any(len(r.settings) == 1 and _key(r.settings[0]) == PLANNER for r in here)
         return [*here, *self._more_ranks(other_planners=not planner_helps), *self._fewer_rows()]
+
+    def beside_tables(self) -> list[Remedy]:
+        """Remedies where nothing is left for tables: settings of sequences, perhaps with others, else fewer samples."""
+        here = self._same_ranks() if sequence_settings(self.resolved) else []
+        return here or self.smaller_batch()
 
     def smaller_batch(self, report: MemoryReport | None = None) -> list[Remedy]:
         """The largest of half, a quarter... of the samples with which the job fits.
@@ -156,27 +168,21 @@ class Remedies:
 
     def _same_ranks(self) -> list[Remedy]:
         """Single settings with which the job fits; otherwise the fewest settings together."""
-        levers = self._levers()
+        levers = table_settings(self.resolved) | sequence_settings(self.resolved)
         single = [*self._planners(), *(r for key in levers if key != PLANNER for r in self._first(levers, (key,)))]
         if single:
             return single
-        for size in range(2, len(levers) + 1):
-            found = [r for keys in combinations(levers, size) for r in self._first(levers, keys)]
+        together = [key for key in levers if key not in ALONE]
+        for size in range(2, min(len(together), MOST_TOGETHER) + 1):
+            found = [r for keys in combinations(together, size) for r in self._first(levers, keys)]
             if found:
                 return found
         return []
 
-    def _levers(self) -> dict[str, list[str]]:
-        """Values of each key that the scenario does not have yet, the mildest first."""
-        sharding, levers = self.resolved.scenario.workload.sharding, dict[str, list[str]]()
-        if self.resolved.scenario.precision.tables == "fp32":
-            levers["precision.tables"] = ["fp16"]
-        levers[PLANNER] = [name for name in SPREADING if name != sharding.planner]
-        if sharding.compute_kernels == ("fused",) and sharding.plan is None:
-            beyond = KERNELS[:-1] if self.resolved.cluster.node.ssd is None else KERNELS
-            lists = (("fused", *beyond[:number]) for number in range(1, len(beyond) + 1))
-            levers[KERNELS_KEY] = [f"[{','.join(names)}]" for names in lists]
-        return levers
+    def _of_sequences(self) -> list[Remedy]:
+        """Single settings that shrink vectors and activations of sequences."""
+        levers = sequence_settings(self.resolved)
+        return [remedy for key in levers for remedy in self._first(levers, (key,))]
 
     def _planners(self) -> list[Remedy]:
         """The planner with the cheapest plan; a note names the other planners that find a plan."""
@@ -193,14 +199,15 @@ class Remedies:
     def _first(self, levers: dict[str, list[str]], keys: Sequence[str]) -> list[Remedy]:
         """The first of the combinations of values of these keys that fits.
 
-        More kernels are tried before fewer: where all of them are not enough, some are not either.
+        The last values of `GRADED` keys are tried before the others: where they are not enough, the others are not
+        either.
         """
-        kernels = levers[KERNELS_KEY] if KERNELS_KEY in keys else []
-        for others in product(*([f"{key}={value}" for value in levers[key]] for key in keys if key != KERNELS_KEY)):
-            widest = self._sure((*others, *(f"{KERNELS_KEY}={names}" for names in kernels[-1:])))
+        graded = [[f"{key}={value}" for value in levers[key]] for key in keys if key in GRADED]
+        for others in product(*([f"{key}={value}" for value in levers[key]] for key in keys if key not in GRADED)):
+            widest = self._sure((*others, *(values[-1] for values in graded)))
             if widest:
-                fewer = (self._sure((*others, f"{KERNELS_KEY}={names}")) for names in kernels[:-1])
-                return [_remedy(next((found for found in fewer if found), widest))]
+                milder = (self._sure((*others, *values)) for values in list(product(*graded))[:-1])
+                return [_remedy(next((found for found in milder if found), widest))]
         return []
 
     def _more_ranks(self, *, other_planners: bool) -> list[Remedy]:
@@ -270,12 +277,6 @@ class Remedies:
         except InputError:  # a setting that this scenario cannot have
             return None
         return None if found is None else (settings, found)
-
-
-PLANNER, SEARCH = "workload.sharding.planner", "search"
-"""Key of the planner; the planner that finds a plan where any other one does."""
-
-KERNELS_KEY = "workload.sharding.compute_kernels"
 
 
 def _remedy(tried: tuple[tuple[str, ...], Found], *notes: str) -> Remedy:

@@ -139,7 +139,7 @@ def test_where_samples_fill_a_rank_fewer_of_them_fit(tmp_path: Path, capsys: pyt
     assert "samples each" in notes[0]
 
 
-A = "zionex_a_128"
+A, HSTU = "zionex_a_128", "mlperf_dlrm_v4_hstu"
 REFUSED: tuple[tuple[str, tuple[str, ...]], ...] = (
     (A, ("nodes=4",)),
     (A, ("world_size=32", "workload.global_batch_size=65536")),
@@ -149,6 +149,9 @@ REFUSED: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("tf_nasnet_large", ("workload.images_per_rank=512",)),
     ("karma_resnet50", ("workload.out_of_core=null",)),
     ("llama3_8b_fsdp_128", ("workload.recompute=none",)),
+    (HSTU, ("cluster=hgx_h200",)),
+    (HSTU, ("cluster=dgx_h100",)),
+    (HSTU, ("workload.batching=sorted",)),
     ("slapo_bert_8", ("workload.sequences=4096", "workload.micro_batch_size=512")),
 )
 """Jobs of all kinds that do not fit: tables, activations, samples, weights; sizes that stand on the command line."""
@@ -175,6 +178,41 @@ def test_what_is_too_much_decides_on_what_is_tried(capsys: pytest.CaptureFixture
     keys = {part.partition("=")[0] for chosen in options for part in chosen if part != "--set"}
     assert keys
     assert keys <= {"workload.sharding.planner", "workload.global_batch_size"}
+
+
+def settings_of(options: list[list[str]]) -> list[set[str]]:
+    return [{part for part in chosen if part != "--set"} for chosen in options]
+
+
+def test_more_passes_keep_the_batch_of_sequences(capsys: pytest.CaptureFixture[str]) -> None:
+    """8 H200 with 1,024 histories each: half of the activations leaves room for the tables, even batches do not."""
+    _, options, _ = refused(capsys, HSTU, "--set", "cluster=hgx_h200")
+    found = settings_of(options)
+    assert {"workload.gradient_accumulation=2"} in found
+    assert {"workload.batching=balanced"} not in found
+
+
+def test_where_activations_alone_fill_a_rank_passes_join_another_setting(capsys: pytest.CaptureFixture[str]) -> None:
+    """8 H100 of 80 GB: neither narrower tables nor eight passes are enough, fp16 with four passes is."""
+    first, options, _ = refused(capsys, HSTU, "--set", "cluster=dgx_h100")
+    assert "memory beside tables fills a rank" in first
+    assert {"precision.tables=fp16", "workload.gradient_accumulation=4"} in settings_of(options)
+    assert all(len(chosen) == 2 for chosen in settings_of(options))
+
+
+def test_an_equal_share_of_work_is_a_remedy_of_sorted_batches(capsys: pytest.CaptureFixture[str]) -> None:
+    _, options, _ = refused(capsys, HSTU, "--set", "workload.batching=sorted")
+    assert {"workload.batching=balanced"} in settings_of(options)
+
+
+def test_a_hot_rank_is_mended_by_asking_for_each_row_once(capsys: pytest.CaptureFixture[str]) -> None:
+    """The owner of the most popular track of 4,096 ranks gets 279 GB of gradients, of distinct rows a tenth."""
+    sets = ["cluster=dgx_h100", "nodes=512", f"workload.global_batch_size={256 * 4096}"]
+    command = [HSTU, *(part for s in sets for part in ("--set", s))]
+    _, options, _ = refused(capsys, *command)
+    assert options[0] == ["--set", "workload.sharding.index_dedup=true"]
+    assert {"workload.gradient_accumulation=4"} in settings_of(options)
+    assert main(["run", *command, "--check", *options[0]]) == 0
 
 
 def test_what_cannot_help_is_not_tried(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

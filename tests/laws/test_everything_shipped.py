@@ -25,7 +25,7 @@ NODES = {name: load_cluster(name).node for name in CATALOGS["cluster"].names()}
 UNTIMED = [name for name, node in NODES.items() if node.gpu is None and not node.cpu.computes]
 CASES = [
     *((f"{key}={name}",) for kind, key in PARTS.items() for name in CATALOGS[kind].names() if name not in UNTIMED),
-    *((f"workload.model={name}", "workload.global_batch_size=512") for name in MODELS.names()),
+    *((f"workload.model={name}", "workload.global_batch_size=256") for name in MODELS.names()),
     *((f"workload.framework={name}",) for name in FRAMEWORKS.names()),
 ]
 

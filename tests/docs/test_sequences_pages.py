@@ -1,0 +1,36 @@
+"""Pages about sequences: refusals as the commands before them print them, operations as the task graph has them."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from benchmarks import sequences
+from dlrmsim.cli import main
+
+DOCS = Path(__file__).parents[2] / "docs"
+HOW_TO = (DOCS / "how-to" / "size-a-sequence-recommender.md").read_text(encoding="utf-8")
+BACKGROUND = (DOCS / "explanation" / "sequences.md").read_text(encoding="utf-8")
+REFUSALS = re.findall(r"```\n(dlrmsim [^\n]*)\n```\n[^`]*(?:`[^`\n]+`[^`]*)*?```text\n(.*?)```", HOW_TO, re.DOTALL)
+"""Commands, and the lines of their output that the page shows."""
+
+
+def test_the_page_shows_refusals():
+    assert len(REFUSALS) == 2
+
+
+@pytest.mark.parametrize(("command", "lines"), REFUSALS, ids=[command for command, _ in REFUSALS])
+def test_a_refusal_is_printed_as_the_page_shows_it(command, lines, capsys):
+    assert main(shlex.split(command)[1:]) == 3
+    printed = capsys.readouterr().err
+    assert [line for line in lines.splitlines() if line not in printed] == []
+
+
+def test_operations_are_those_of_the_task_graph():
+    """Every row of ``python -m benchmarks sequences``, to a tenth of a GFLOP; small ones to two digits."""
+    shown = dict(re.findall(r"^\| ([\w, ]+) \| ([\d.]+) \|", BACKGROUND.split("## Operations")[1], re.MULTILINE))
+    for row in sequences.rows():
+        assert shown[row.name] == (f"{row.value:.1f}" if row.value >= 1 else f"{row.value:.2g}"), row.name

@@ -13,9 +13,10 @@ from inputs.errors import InfeasibleError
 from simulator.program import IntArray
 from workloads.dlrm.model.columns import most_pieces, widest_range
 from workloads.dlrm.model.tables import Tables
+from workloads.dlrm.sharding.composing import compose
 from workloads.dlrm.sharding.costs import TINY_S, plan_cost_s
 from workloads.dlrm.sharding.interfaces import PLANNERS, PlanningContext
-from workloads.dlrm.sharding.options import BY_ROWS, COPIED, Option, compose
+from workloads.dlrm.sharding.options import BY_ROWS, COPIED, Option
 from workloads.dlrm.sharding.placing import (
     MEMORY_SHARE,
     all_tables,

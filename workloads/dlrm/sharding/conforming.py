@@ -86,7 +86,8 @@ def _check_ways(planner: str, tables: Tables, asked: TableConstraints, limits: T
             expected = f"a planner that gives {' or '.join(ways)}, such as greedy"
         else:
             message = f"the constraints of {name}, with {tables.dim[table]} columns, leave no way to shard it"
-            expected = "types that the columns and ranks of the table allow"
+            anything = replace(asked, types=np.ones_like(asked.types)).ways(members, tables.dim)
+            expected = f"one of {', '.join(anything)} among its sharding_types, or other constraints"
         raise ContradictionError(
             message, key=key_text((*CONSTRAINTS, name)), given=constraints or planner, expected=expected
         )

@@ -137,6 +137,8 @@ class TableConstraints:
     def in_words(self, table: int) -> str:
         """The constraints of a table, as a message gives them."""
         words = []
+        if not self.kernels[table].all():
+            words.append(f"compute_kernels {_listed(np.array(KERNELS)[self.kernels[table]].tolist())}")
         if not self.types[table].all():
             words.append(f"sharding_types {_listed(np.array(TYPES)[self.types[table]].tolist())}")
         if self.least_dim[table]:

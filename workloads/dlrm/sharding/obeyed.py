@@ -44,7 +44,7 @@ def check_obeyed(plan: Plan, limits: TableConstraints) -> None:
     Raises:
         InputError: with the table as key below ``plan``, and the constraint in the message.
     """
-    for found in broken(plan, limits, one_range_is_cut=True):
+    for found in broken(plan, limits, given=True):
         name = plan.tables.names[found.table]
         raise InputError(
             f"the plan breaks the constraint {found.key} of {name}",
@@ -54,14 +54,16 @@ def check_obeyed(plan: Plan, limits: TableConstraints) -> None:
         )
 
 
-def broken(plan: Plan, limits: TableConstraints, *, one_range_is_cut: bool = False) -> Iterator[BrokenConstraint]:
+def broken(plan: Plan, limits: TableConstraints, *, given: bool = False) -> Iterator[BrokenConstraint]:
     """Constraints that a plan does not obey, by kind of constraint.
 
     Args:
-        one_range_is_cut: whether a whole table counts as cut into one column range.
+        given: whether the plan was given: then its kernels count, which planners get chosen, and a whole table counts
+            as cut into one column range.
     """
-    yield from _of_types(plan, limits, one_range_is_cut=one_range_is_cut)
-    yield from _of_kernels(plan, limits)
+    yield from _of_types(plan, limits, one_range_is_cut=given)
+    if given:
+        yield from _of_kernels(plan, limits)
     yield from _of_widths(plan, limits)
     if limits.group.any() or (limits.together >= 0).any():
         yield from _of_places(plan, limits)

@@ -76,7 +76,7 @@ def _check_ways(planner: str, tables: Tables, asked: TableConstraints, limits: T
     Raises:
         ContradictionError: a table has none.
     """
-    for members in limits.sets():
+    for members in asked.sets():
         if limits.ways(members, tables.dim):
             continue
         table, ways = int(members[0]), asked.ways(members, tables.dim)

@@ -83,10 +83,14 @@ class TableConstraints:
         return replace(self, **own)
 
     def within(self, kinds: Iterable[ShardingType] | None) -> Self:
-        """The constraints together with those of a planner that gives these sharding types; None: all types."""
+        """The constraints where a planner gives these sharding types only; None: all types.
+
+        Tables that no constraint limits stay so.
+        """
         if kinds is None:
             return self
-        return replace(self, types=self.types & np.isin(TYPES, list(kinds)))
+        given = self.types & np.isin(TYPES, list(kinds))
+        return replace(self, types=np.where(self.bound[:, None], given, self.types))
 
     def set_of(self, table: int) -> IntArray:
         """The tables on the same ranks as a table, itself included."""

@@ -73,7 +73,7 @@ def planned(planner: str, rows: Rows, limits: TableConstraints, room: float) -> 
 
 
 @given(TABLES, st.sampled_from(PLANNERS.names()), st.sampled_from([1, 2, 3, 4, 8]), st.data())
-@settings(max_examples=4000, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_a_plan_obeys_the_constraints(rows: Rows, planner: str, world_size: int, data: st.DataObject) -> None:
     """Types, widths, ranks and sets, read from the shards of the plan; every element is placed once."""
     limits = drawn_limits(data, len(rows), world_size)
@@ -110,7 +110,7 @@ def holding(plan: Plan, table: int) -> list[int]:
 
 
 @given(TABLES, st.sampled_from(PLANNERS.names()), st.sampled_from([2, 4, 8]), st.data())
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_only_contradictions_stop_a_planner_with_room_for_everything(
     rows: Rows, planner: str, world_size: int, data: st.DataObject
 ) -> None:

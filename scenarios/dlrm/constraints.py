@@ -151,7 +151,7 @@ def _sets(own: Mapping[int, TableConstraint], tables: Tables) -> NDArray[np.int6
         if list(asked.values()).count(name) == 1:
             near = nearest_name(name, [other for other in names if other != name])
             key, expected = _key(tables.names[table], "together"), "two or more tables with the same name of a set"
-            raise InputError("a single table has this name", key=key, given=name, expected=expected, nearest=near)
+            raise InputError("a set of a single table", key=key, given=name, expected=expected, nearest=near)
     return found
 
 

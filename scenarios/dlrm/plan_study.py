@@ -310,7 +310,8 @@ def _found_by(planner: str, make: Maker, job: PlanningJob) -> dict[str, Any]:
     try:
         plan = make()
     except (InfeasibleError, ContradictionError) as error:
-        return asdict(PlannedBy(planner, message=str(error).splitlines()[0]))
+        why = error.message if isinstance(error, ContradictionError) else str(error).splitlines()[0]
+        return asdict(PlannedBy(planner, message=why))
     found = statistics_of(job, plan)
     worst = {name: imbalance(values)["max_over_mean"] for name, values in found.measured().items()}
     types = sharding_of(plan)["tables_by_type"]

@@ -1,10 +1,11 @@
 """Remedies for a job that does not fit: settings that were tried, with the memory that ranks then need.
 
 The excess decides which remedies are tried. If ranks would fit with fewer bytes of tables, the remedies are, on the
-same ranks, every planner, narrower tables, tables outside device memory, and the fewest of these together, else fewer
-samples; then more GPUs of the same node, else more nodes, with the same samples per rank; then fewer rows. Where a rank
-is too full without its tables, these are every planner, which places inputs and buffers elsewhere, and fewer samples:
-with the same samples per rank more nodes have as much of everything else, and the inputs of a whole table grow.
+same ranks, every planner, narrower tables, tables outside device memory, tables without constraints, and the fewest of
+these together, else fewer samples; then more GPUs of the same node, else more nodes, with the same samples per rank;
+then fewer rows. Where a rank is too full without its tables, these are every planner, which places inputs and buffers
+elsewhere, and fewer samples: with the same samples per rank more nodes have as much of everything else, and the inputs
+of a whole table grow.
 """
 
 from __future__ import annotations
@@ -176,6 +177,8 @@ class Remedies:
             beyond = KERNELS[:-1] if self.resolved.cluster.node.ssd is None else KERNELS
             lists = (("fused", *beyond[:number]) for number in range(1, len(beyond) + 1))
             levers[KERNELS_KEY] = [f"[{','.join(names)}]" for names in lists]
+        if sharding.constraints:
+            levers[CONSTRAINTS_KEY] = ["{}"]
         return levers
 
     def _planners(self) -> list[Remedy]:
@@ -275,7 +278,7 @@ class Remedies:
 PLANNER, SEARCH = "workload.sharding.planner", "search"
 """Key of the planner; the planner that finds a plan where any other one does."""
 
-KERNELS_KEY = "workload.sharding.compute_kernels"
+KERNELS_KEY, CONSTRAINTS_KEY = "workload.sharding.compute_kernels", "workload.sharding.constraints"
 
 
 def _remedy(tried: tuple[tuple[str, ...], Found], *notes: str) -> Remedy:

@@ -207,7 +207,8 @@ class DlrmStrategies:
             try:
                 self._plans[key] = plan_of(job, advise=False) if choice.tables == OWN else job.make(choice.tables)
             except (InfeasibleError, ContradictionError) as error:
-                self._plans[key] = str(error).splitlines()[0].removeprefix(f"{resolved.name} does not fit: ")
+                why = error.message if isinstance(error, ContradictionError) else str(error).splitlines()[0]
+                self._plans[key] = why.removeprefix(f"{resolved.name} does not fit: ")
         return self._plans[key]
 
     def _workload(self, choice: DlrmChoice, plan: Plan) -> DlrmWorkload:

@@ -159,6 +159,25 @@ class TableConstraints:
         return f"{'ranks' if len(ranks) > 1 else 'rank'} {_listed(list(map(str, ranks)))}"
 
 
+@dataclass(frozen=True, slots=True)
+class ConstraintFields:
+    """Attributes of a table's ``ParameterConstraints`` that a scenario has.
+
+    Attributes:
+        sharding_types: allowed sharding types; None: all.
+        compute_kernels: allowed kernels.
+        min_partition: fewest columns of a column range.
+        pooling_factors: mean lookups per sample of each feature.
+        load_factor: share of the table's rows that its cache holds.
+    """
+
+    sharding_types: tuple[ShardingType, ...] | None
+    compute_kernels: tuple[PlanKernel, ...]
+    min_partition: int | None
+    pooling_factors: tuple[float, ...]
+    load_factor: float | None
+
+
 def free_tables(count: int, world_size: int, local_world_size: int) -> TableConstraints:
     """Constraints that limit nothing, of ``count`` tables."""
     return TableConstraints(

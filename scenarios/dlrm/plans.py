@@ -245,7 +245,7 @@ def plan_of(job: PlanningJob, *, advise: bool = True) -> Plan:
     with located(*job.resolved.places[PLAN]):
         plan = plan_from_dict(sharding.plan, job.tables, settings.world_size, settings.local_world_size)
         if job.context.constraints is not None:
-            check_obeyed(plan, job.context.constraints)
+            check_obeyed(plan, job.context.constraints, sharding.plan["plan"])
     report = job.report(plan)
     if not report.fits:
         raise job.infeasible(OVER_CAPACITY, report, advise=advise)

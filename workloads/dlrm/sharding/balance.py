@@ -88,11 +88,9 @@ def place(
         if ranks is None:
             ranks = _place_in_order(order, costs, sizes, Places(limit, places.loads), allowed)
     if ranks is None:
-        limited = "" if allowed is None else ", where constraints keep some of them on some ranks"
         raise InfeasibleError(
             f"{len(sizes)} shards of {sizes.sum() / 1e9:.1f} GB do not fit on {len(places)} ranks with "
-            f"{places.room.max() / 1e9:.2f} GB each for tables{limited}; "
-            f"the largest shard has {sizes.max() / 1e9:.2f} GB"
+            f"{places.room.max() / 1e9:.2f} GB each for tables; the largest shard has {sizes.max() / 1e9:.2f} GB"
         )
     return ranks
 

@@ -50,8 +50,16 @@ GIVEN: Mapping[str, tuple[ShardingType, ...]] = {
 """Sharding types of the plans of planners that do not give all of them; a narrow table is a single column range."""
 
 
+_NAMED = 3
+"""Constrained tables that a message names."""
+
+
 class ContradictionError(InputError):
     """Constraints of a table leave no way to shard it, or none that the planner gives."""
+
+
+class LimitedError(InfeasibleError):
+    """No plan under constraints fits; the message has the constraints of the largest tables."""
 
 
 def conforming(name: str, make: Planner, tables: Tables, context: PlanningContext) -> Plan:
@@ -67,7 +75,22 @@ def conforming(name: str, make: Planner, tables: Tables, context: PlanningContex
     _check_ways(name, tables, context.constraints, limits)
     context = replace(context, constraints=limits)
     _check_room(tables, context, limits)
-    return _conformed(make(tables, context), context, limits)
+    try:
+        return _conformed(make(tables, context), context, limits)
+    except LimitedError:
+        raise
+    except InfeasibleError as error:
+        raise LimitedError(f"{error}; with constraints of {_largest(tables, context, limits)}") from None
+
+
+def _largest(tables: Tables, context: PlanningContext, limits: TableConstraints) -> str:
+    """The largest constrained tables, with their constraints."""
+    sizes = context.stored_bytes(tables.rows, tables.dim, tables.element_bytes)
+    bound = np.flatnonzero(limits.bound)
+    order = bound[np.argsort(-sizes[bound], kind="stable")].tolist()
+    named = [f"{tables.names[table]} ({limits.in_words(table)})" for table in order[:_NAMED]]
+    more = f" and {len(order) - _NAMED} more" if len(order) > _NAMED else ""
+    return ", ".join(named) + more
 
 
 def _check_ways(planner: str, tables: Tables, asked: TableConstraints, limits: TableConstraints) -> None:
@@ -105,8 +128,8 @@ def _check_room(tables: Tables, context: PlanningContext, limits: TableConstrain
         inside = np.flatnonzero(~(limits.ranks & ~limits.ranks[group]).any(axis=1)[limits.group])
         needed, ranks = float(sizes[inside].sum()), int(limits.ranks[group].sum())
         if needed > ranks * room:
-            named = ", ".join(tables.names[table] for table in inside[:8].tolist())
-            more = f" and {len(inside) - 8} more" if len(inside) > 8 else ""
+            named = ", ".join(tables.names[table] for table in inside[:_NAMED].tolist())
+            more = f" and {len(inside) - _NAMED} more" if len(inside) > _NAMED else ""
             raise InfeasibleError(
                 f"the tables {named}{more} need {needed / 1e9:.3g} GB, their device_group "
                 f"({limits.group_in_words(group)}) has {ranks * room / 1e9:.3g} GB for tables"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -36,19 +36,23 @@ ALSO_CUT = {"table_wise": "column_wise", "table_row_wise": "grid_shard"}
 """Types of whole tables, and those that TorchRec calls the same with a single column range."""
 
 
-def check_obeyed(plan: Plan, limits: TableConstraints) -> None:
+def check_obeyed(plan: Plan, limits: TableConstraints, modules: Mapping[str, Iterable[str]]) -> None:
     """Check a plan that was given.
 
     A whole table counts as ``column_wise`` with a single column range, and likewise for ``grid_shard``, as in TorchRec.
 
+    Args:
+        modules: tables of each module in the plan's file, by their names.
+
     Raises:
-        InputError: with the table as key below ``plan``, and the constraint in the message.
+        InputError: with the table's key in the file, and the constraint in the message.
     """
+    module_of = {name: module for module, names in modules.items() for name in names}
     for found in broken(plan, limits, given=True):
         name = plan.tables.names[found.table]
         raise InputError(
             f"the plan breaks the constraint {found.key} of {name}",
-            key=key_text(("plan", name)),
+            key=key_text(("plan", module_of[name], name)),
             given=found.given,
             expected=found.expected,
         )

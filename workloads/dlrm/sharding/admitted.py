@@ -38,7 +38,7 @@ def admitted(tables: Tables, context: PlanningContext, options: Sequence[Option]
 
 
 def smallest_shards(tables: Tables, context: PlanningContext) -> list[Option]:
-    """For constrained tables the option with the smallest shards, for others row blocks ``[N]``."""
+    """The option with the smallest shards for constrained tables, row blocks for others ``[N]``."""
     limits, found, prices = context.constraints, [BY_ROWS] * len(tables), _Prices(tables, context)
     for members in [] if limits is None else limits.sets():
         smallest = min(options_for(tables, context, int(members[0])), key=partial(prices.largest, members))

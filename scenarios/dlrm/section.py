@@ -31,7 +31,7 @@ Kernels: TypeAlias = Annotated[tuple[ComputeKernel, ...], Field(min_length=1)]
 Part: TypeAlias = Annotated[float, Field(ge=1e-9, le=1)]
 
 
-RANGES = re.compile(r"\d{1,6}(?:-\d{1,6})?")
+RANGES = re.compile(r"[0-9]{1,6}(?:-[0-9]{1,6})?")
 """A number or a range in the text of a device group."""
 
 _GROUP = re.compile(rf"(nodes +)?{RANGES.pattern}( *, *{RANGES.pattern})*")

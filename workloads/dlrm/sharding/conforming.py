@@ -15,7 +15,7 @@ from inputs.errors import InfeasibleError, InputError
 from inputs.keys import key_text
 from simulator.program import IntArray
 from workloads.dlrm.model.tables import Tables
-from workloads.dlrm.sharding.admitted import admitted
+from workloads.dlrm.sharding.admitted import KnownPrices, admitted
 from workloads.dlrm.sharding.composing import add_tables, compose
 from workloads.dlrm.sharding.constraints import TableConstraints
 from workloads.dlrm.sharding.interfaces import Planner, PlanningContext
@@ -24,7 +24,6 @@ from workloads.dlrm.sharding.obeyed import broken
 from workloads.dlrm.sharding.options import Option, options_for
 from workloads.dlrm.sharding.plan import Plan, checked
 from workloads.dlrm.sharding.plan_file import ShardingType
-from workloads.dlrm.sharding.pricing import price_option
 
 CONSTRAINTS = ("workload", "sharding", "constraints")
 """Key of the constraints in a scenario."""
@@ -134,9 +133,10 @@ def _check_room(tables: Tables, context: PlanningContext, limits: TableConstrain
                 f"the tables {named}{more} need {needed / 1e9:.3g} GB, their device_group "
                 f"({limits.group_in_words(group)}) has {ranks * room / 1e9:.3g} GB for tables"
             )
+    prices = KnownPrices(tables, context)
     for members in limits.sets():
         choices = options_for(tables, context, int(members[0]))
-        least = min(float(price_option(tables, context, option, 0.0)[2][members].sum()) for option in choices)
+        least = min(prices.largest(members, option) for option in choices)
         if least > room:
             table = int(members[0])
             raise InfeasibleError(

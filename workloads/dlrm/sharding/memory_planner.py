@@ -126,9 +126,10 @@ def _price(tables: Tables, context: PlanningContext) -> _Priced:
     """The options of all tables."""
     own = _options_of_all(tables, context)
     options, mean_s = tuple(sorted(frozenset().union(*own))), mean_load_s(tables, context)
-    found = [price_option(tables, context, option, mean_s) for option in options]
+    found = [price_option(tables, context, option) for option in options]
     has = np.array([[option in mine for option in options] for mine in own])
-    cost_s, size, largest = (np.stack([part[i] for part in found], axis=1) for i in range(3))
+    cost_s = np.stack([prices.cost_s(mean_s) for prices in found], axis=1)
+    size, largest = (np.stack([getattr(prices, key) for prices in found], axis=1) for key in ("size", "largest"))
     small, fits = (has & (largest <= share * context.memory_bytes) for share in (MEMORY_SHARE, 1.0))
     usable = np.where(small.any(axis=1, keepdims=True), small, fits)
     return _Priced(options, np.where(usable, cost_s, np.inf), size)

@@ -72,6 +72,7 @@ __all__ = [
     "solve",
     "sweep",
     "to_torchrec",
+    "torchrec_constraints",
     "validate",
     "validate_measured",
     "what_if",
@@ -90,13 +91,14 @@ _ELSEWHERE = {
     "scenario_template": "dlrmsim.formats",
     "shipped_file": "dlrmsim.catalogs",
     "to_torchrec": "dlrmsim.trained_plans",
+    "torchrec_constraints": "dlrmsim.trained_plans",
 }
 """Modules of public names that are no verbs and no results of verbs."""
 
 if TYPE_CHECKING:
     from dlrmsim.catalogs import list_names, shipped_file
     from dlrmsim.formats import json_schema, scenario_template
-    from dlrmsim.trained_plans import to_torchrec
+    from dlrmsim.trained_plans import to_torchrec, torchrec_constraints
     from dlrmsim.verbs.advise import AdviseResult, advise
     from dlrmsim.verbs.calibrate_clock import CalibrateClockResult, calibrate_clock
     from dlrmsim.verbs.calibrate_collectives import CalibrateCollectivesResult, calibrate_collectives

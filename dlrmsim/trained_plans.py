@@ -1,7 +1,11 @@
-"""``to_torchrec``: plans as TorchRec's ``ShardingPlan``, so that the plan that was found is trained."""
+"""``to_torchrec``: plans as TorchRec's ``ShardingPlan``, so that the plan that was found is trained.
+
+``torchrec_constraints``: the constraints of a scenario as TorchRec's own, so that its planner plans under them.
+"""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
@@ -14,17 +18,23 @@ from dlrmsim.verbs.run import RunResult
 from dlrmsim.verbs.what import Name, scenario_of
 from inputs.errors import InputError, MissingExtraError
 from inputs.yaml_lines import load_yaml
+from scenarios.dlrm.constraint_fields import constraint_fields
 from scenarios.dlrm.typed import dlrm_of
 from scenarios.dlrm.written import with_plan
+from scenarios.located import located
 from scenarios.progress import Silent
 from scenarios.resolved import ResolvedScenario
 from trainer.torchrec.constraints import Constraints
-from trainer.torchrec.interfaces import TorchModule, TorchrecShardingPlan
+from trainer.torchrec.interfaces import TorchModule, TorchrecConstraints, TorchrecShardingPlan
 from trainer.torchrec.listed_shards import paths_of_tables, with_shards
 from workloads.dlrm.sharding.plan_file import PlanFile, read_plan
 
 Planned: TypeAlias = Name | Mapping[str, object] | PlanResult | RunResult | FromTorchrecResult | ResolvedScenario
 """A plan: its file or content, the folder of a plan or a run, a result, or a scenario, which is planned."""
+
+
+Constrained: TypeAlias = Name | RunResult | FromTorchrecResult | ResolvedScenario
+"""A scenario: its file or name, or a result that has one."""
 
 
 def to_torchrec(
@@ -49,8 +59,7 @@ def to_torchrec(
         InputError: there is no such plan, its tables are not those of the module or have scaled rows, or it does not
             list its shards.
     """
-    if find_spec("torchrec") is None:
-        raise MissingExtraError("to_torchrec needs TorchRec: pip install 'dlrmsim[torchrec]'")
+    _require_torchrec("to_torchrec")
     if module is not None and module_path is not None:
         raise InputError("given together with module", key="module_path", given=module_path, expected="one of the two")
     from trainer.torchrec.sharding_plan import sharding_plan
@@ -60,6 +69,37 @@ def to_torchrec(
     if module is not None:
         paths, file = paths_of_tables(module), with_shards(file, module)
     return sharding_plan(file, paths=paths, constraints=constraints, device=device)
+
+
+def torchrec_constraints(what: Constrained) -> dict[str, TorchrecConstraints]:
+    """TorchRec's ``ParameterConstraints`` of every table of a scenario; ``EmbeddingShardingPlanner`` takes them.
+
+    They have its sharding types, kernels, ``min_partition``, the load factor of its cache and its pooling factors. A
+    warning names the tables whose ``device_group`` or ``together`` has no form in them.
+
+    Raises:
+        MissingExtraError: TorchRec is not installed.
+        InputError: there is no such scenario, it trains no DLRM, or a constraint names no table.
+    """
+    _require_torchrec("torchrec_constraints")
+    from trainer.torchrec.sharding_plan import parameter_constraints
+
+    found = dlrm_of(scenario_of(what) if isinstance(what, str | Path) else _resolved(what), "torchrec_constraints")
+    with located(found.document):
+        fields, lost = constraint_fields(found)
+    if lost:
+        warnings.warn(f"TorchRec has no such constraints: {'; '.join(lost)}", stacklevel=2)
+    return parameter_constraints(fields)
+
+
+def _require_torchrec(name: str) -> None:
+    """Raise an error where TorchRec is not installed.
+
+    Raises:
+        MissingExtraError: it is not.
+    """
+    if find_spec("torchrec") is None:
+        raise MissingExtraError(f"{name} needs TorchRec: pip install 'dlrmsim[torchrec]'")
 
 
 def _plan_of(what: Planned) -> PlanFile:

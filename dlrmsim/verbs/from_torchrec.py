@@ -89,6 +89,7 @@ def from_torchrec(
         constraints=constraints or {},
         pooling_factors=pooling_factors or {},
         dense=dense,
+        device="cpu" if load_cluster(cluster).node.gpu is None else "cuda",
     )
     size = {"nodes": nodes} if world_size is None else {"world_size": world_size}
     data = _scenario(found, name, cluster, size, optimizer)

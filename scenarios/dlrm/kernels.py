@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from inputs.errors import InputError, nearest_name
+from inputs.errors import InputError
+from scenarios.dlrm.constraints import constraints_by_table
 from scenarios.dlrm.section import Sharding
 from workloads.dlrm.model.storage import COMPUTE_KERNELS
 from workloads.dlrm.model.tables import Tables
@@ -24,18 +25,14 @@ def kernel_choice(sharding: Sharding, tables: Tables, capacity: Mapping[Tier, fl
     Raises:
         InputError: a constraint names no table, or asks for SSDs that the nodes lack.
     """
-    if sharding.compute_kernels == ("fused",) and not sharding.constraints:
-        return None
-    number = {name: i for i, name in enumerate(tables.names)}
     asked = [sharding.compute_kernels] * len(tables)
     load_factor = np.full(len(tables), sharding.cache_load_factor)
-    for name, constraint in sharding.constraints.items():
-        if name not in number:
-            key = f"workload.sharding.constraints.{name}"
-            near, expected = nearest_name(name, number), "a table of the model"
-            raise InputError("no such table", key=key, given=name, expected=expected, nearest=near)
-        asked[number[name]] = constraint.compute_kernels or sharding.compute_kernels
-        load_factor[number[name]] = constraint.cache_load_factor or load_factor[number[name]]
+    for table, constraint in constraints_by_table(sharding, tables).items():
+        own = tuple(kernel for kernel in COMPUTE_KERNELS if kernel in (constraint.compute_kernels or ()))
+        asked[table] = own or sharding.compute_kernels
+        load_factor[table] = constraint.cache_load_factor or load_factor[table]
+    if all(kernels == ("fused",) for kernels in asked):
+        return None
     if capacity["ssd"] <= 0 and any(set(kernels) == {"key_value"} for kernels in asked):
         raise InputError(
             "the nodes have no SSDs for tables",

@@ -29,6 +29,7 @@ from workloads.dlrm.sharding import (
     rank_loads_s,
     table_costs_s,
 )
+from workloads.dlrm.sharding.conforming import ContradictionError
 from workloads.dlrm.sharding.plan import Plan
 from workloads.dlrm.sharding.plan_exchange import plan_to_dict
 from workloads.graph.memory import TIERS, Tier
@@ -308,8 +309,9 @@ def _found_by(planner: str, make: Maker, job: PlanningJob) -> dict[str, Any]:
     """Attributes of `PlannedBy` for a planner."""
     try:
         plan = make()
-    except InfeasibleError as error:
-        return asdict(PlannedBy(planner, message=str(error).splitlines()[0]))
+    except (InfeasibleError, ContradictionError) as error:
+        why = error.message if isinstance(error, ContradictionError) else str(error).splitlines()[0]
+        return asdict(PlannedBy(planner, message=why))
     found = statistics_of(job, plan)
     worst = {name: imbalance(values)["max_over_mean"] for name, values in found.measured().items()}
     types = sharding_of(plan)["tables_by_type"]

@@ -9,6 +9,7 @@ from math import inf
 
 from inputs.errors import InfeasibleError, InputError
 from scenarios.capacity import MemoryReport, capacities_bytes
+from scenarios.dlrm.constraints import table_constraints
 from scenarios.dlrm.kernels import kernel_choice
 from scenarios.dlrm.rates import machine_times
 from scenarios.dlrm.refusal import infeasible
@@ -34,7 +35,9 @@ from workloads.dlrm.sharding import (
     plan_cost_s,
     plan_from_dict,
 )
+from workloads.dlrm.sharding.conforming import ContradictionError
 from workloads.dlrm.sharding.interfaces import Planner, PlanningContext
+from workloads.dlrm.sharding.obeyed import check_obeyed
 from workloads.dlrm.sharding.placing import too_much
 from workloads.dlrm.sharding.plan import Plan
 
@@ -82,6 +85,7 @@ class PlanningJob:
             alone_s=self.alone_s,
             excess_bytes=lambda plan: self.report(plan).worst_excess_bytes,
             choice=kernel_choice(sharding, self.tables, capacity),
+            constraints=table_constraints(sharding, self.tables, settings.world_size, settings.local_world_size),
             locks_cache=settings.locks_cache,
             steps=_steps(settings.world_size) if sharding.steps is None else sharding.steps,
             seed=sharding.seed,
@@ -144,6 +148,7 @@ class PlanningJob:
 
         Raises:
             InputError: there is no such planner.
+            ContradictionError: constraints of a table leave no way to shard it with this planner.
             InfeasibleError: nothing it finds fits; the message has the numbers of each tier and remedies.
         """
         if self.context.memory_bytes <= 0:
@@ -197,7 +202,7 @@ def _attempt(resolved: DlrmResolved, *, hasty: bool) -> Found | None:
     for planner in SPREADING if searches else (None,):
         try:
             plan = plan_of(job, advise=False) if planner is None else job.make(planner)
-        except InfeasibleError:
+        except (InfeasibleError, ContradictionError):
             continue
         costs = job.context.costs.of(plan.tables).stored(plan.storage)
         return Found(job.report(plan), plan_cost_s(plan, costs), plan.rows_scale, searches or hasty)
@@ -240,6 +245,8 @@ def plan_of(job: PlanningJob, *, advise: bool = True) -> Plan:
         return job.make(sharding.planner or "", advise=advise)
     with located(*job.resolved.places[PLAN]):
         plan = plan_from_dict(sharding.plan, job.tables, settings.world_size, settings.local_world_size)
+        if job.context.constraints is not None:
+            check_obeyed(plan, job.context.constraints, sharding.plan["plan"])
     report = job.report(plan)
     if not report.fits:
         raise job.infeasible(OVER_CAPACITY, report, advise=advise)

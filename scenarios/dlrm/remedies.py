@@ -1,11 +1,12 @@
 """Remedies for a job that does not fit: settings that were tried, with the memory that ranks then need.
 
 The excess decides which remedies are tried. If ranks would fit with fewer bytes of tables, the remedies are, on the
-same ranks, every planner, narrower tables, tables outside device memory, and the fewest of these together, else fewer
-samples; then more GPUs of the same node, else more nodes, with the same samples per rank; then fewer rows. Where a rank
-is too full without its tables, these are every planner, which places inputs and buffers elsewhere, and fewer samples:
-with the same samples per rank more nodes have as much of everything else, and the inputs of a whole table grow. Jobs
-with sequences have settings of their own beside them, which keep the batch (`scenarios.dlrm.remedy_settings`).
+same ranks, every planner, narrower tables, tables outside device memory, tables without constraints, and the fewest of
+these together, else fewer samples; then more GPUs of the same node, else more nodes, with the same samples per rank;
+then fewer rows. Where a rank is too full without its tables, these are every planner, which places inputs and buffers
+elsewhere, and fewer samples: with the same samples per rank more nodes have as much of everything else, and the inputs
+of a whole table grow. Jobs with sequences have settings of their own beside them, which keep the batch
+(`scenarios.dlrm.remedy_settings`).
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ MORE_PASSES = (2, 4, 8)
 PLANNER, SEARCH = "workload.sharding.planner", "search"
 """Key of the planner; the planner that finds a plan where any other one does."""
 
-KERNELS_KEY = "workload.sharding.compute_kernels"
+KERNELS_KEY, CONSTRAINTS_KEY = "workload.sharding.compute_kernels", "workload.sharding.constraints"
 DEDUP, BATCHING = "workload.sharding.index_dedup", "workload.batching"
 PASSES = "workload.gradient_accumulation"
 
@@ -44,6 +44,8 @@ def table_settings(resolved: DlrmResolved) -> dict[str, list[str]]:
         beyond = KERNELS[:-1] if resolved.cluster.node.ssd is None else KERNELS
         lists = (("fused", *beyond[:number]) for number in range(1, len(beyond) + 1))
         found[KERNELS_KEY] = [f"[{','.join(names)}]" for names in lists]
+    if sharding.constraints:
+        found[CONSTRAINTS_KEY] = ["{}"]
     return found
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, TypeAlias
+import re
+from typing import Annotated, Any, Literal, Self, TypeAlias
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from inputs.model import Strict
+from inputs.given import cut
+from inputs.model import Strict, problem
+from inputs.quantities import RankNumber
 from scenarios.types import KIND, PRECISION, WORKLOAD, BatchSize, Scenario, Section, Seed
 from workloads.dlrm.laws.index_laws import IndexLaw
 from workloads.dlrm.laws.pooling import PoolingSpread
@@ -24,17 +27,46 @@ from workloads.dlrm.model.choices import (
 from workloads.dlrm.model.sequence_batches import Batching
 from workloads.dlrm.model.storage import LOAD_FACTOR, ComputeKernel
 from workloads.dlrm.model.target import TimeToTarget
+from workloads.dlrm.sharding.plan_file import PlanKernel, ShardingType
 from workloads.graph.framework import CudaGraph, Pipeline
 
 Kernels: TypeAlias = Annotated[tuple[ComputeKernel, ...], Field(min_length=1)]
 Part: TypeAlias = Annotated[float, Field(ge=1e-9, le=1)]
 
 
-class TableConstraint(Strict):
-    """Constraints of one table, in place of those of all."""
+RANGES = re.compile(r"[0-9]{1,6}(?:-[0-9]{1,6})?")
+"""A number or a range in the text of a device group."""
 
-    compute_kernels: Kernels | None = Field(None, description="kernels a planner may give this table")
+_GROUP = re.compile(rf"(nodes +)?{RANGES.pattern}( *, *{RANGES.pattern})*")
+
+
+class TableConstraint(Strict):
+    """Constraints of one table, or of the tables of a pattern; as TorchRec's ``ParameterConstraints``."""
+
+    sharding_types: Annotated[tuple[ShardingType, ...], Field(min_length=1)] | None = Field(
+        None, description="sharding types that a planner may give this table"
+    )
+    compute_kernels: Annotated[tuple[PlanKernel, ...], Field(min_length=1)] | None = Field(
+        None, description="kernels it may have; dense is that of data_parallel"
+    )
+    min_partition: Annotated[int, Field(ge=1, le=1_000_000)] | None = Field(
+        None, description="fewest columns of a column range"
+    )
+    device_group: Annotated[tuple[RankNumber, ...], Field(min_length=1)] | str | None = Field(
+        None, description="ranks that may hold its shards: a list, 0-7,16 or nodes 0-1"
+    )
+    together: Annotated[str, Field(min_length=1, max_length=100)] | None = Field(
+        None, description="name of a set of tables whose shards are on the same ranks"
+    )
     cache_load_factor: Part | None = Field(None, description="share of its rows that its cache holds")
+
+    @model_validator(mode="after")
+    def _group_has_ranks(self) -> Self:
+        group = self.device_group
+        if isinstance(group, str) and _GROUP.fullmatch(group) is None:
+            expected = "a list of ranks, or a text such as 0-7,16 or nodes 0-1"
+            raise problem(f"not a device group: {cut(group)}", key="device_group", expected=expected)
+        return self
 
 
 class Sharding(Strict):
@@ -61,7 +93,9 @@ class Sharding(Strict):
         "TorchRec's use_index_dedup)",
     )
     constraints: dict[str, TableConstraint] = Field(
-        default_factory=dict, description="by name of a table: its own compute_kernels or cache_load_factor"
+        default_factory=dict,
+        description="by name of a table, or a pattern with * and ?: its own sharding_types, compute_kernels, "
+        "min_partition, device_group, together, cache_load_factor",
     )
 
 

@@ -33,6 +33,7 @@ from workloads.dlrm.iteration.layer_parts import layer_parts
 from workloads.dlrm.iteration.memory import bytes_beside_tables
 from workloads.dlrm.model.choices import DenseStrategies
 from workloads.dlrm.model.dense import dense_part
+from workloads.dlrm.sharding.conforming import ContradictionError
 from workloads.dlrm.sharding.plan import Plan
 from workloads.dlrm.sharding.plan_exchange import plan_to_dict
 from workloads.dlrm.sharding.plan_file import read_plan
@@ -209,8 +210,9 @@ class DlrmStrategies:
             job = PlanningJob(resolved, settings_of(resolved), self._machine)
             try:
                 self._plans[key] = plan_of(job, advise=False) if choice.tables == OWN else job.make(choice.tables)
-            except InfeasibleError as error:
-                self._plans[key] = str(error).splitlines()[0].removeprefix(f"{resolved.name} does not fit: ")
+            except (InfeasibleError, ContradictionError) as error:
+                why = error.message if isinstance(error, ContradictionError) else str(error).splitlines()[0]
+                self._plans[key] = why.removeprefix(f"{resolved.name} does not fit: ")
         return self._plans[key]
 
     def _workload(self, choice: DlrmChoice, plan: Plan) -> DlrmWorkload:

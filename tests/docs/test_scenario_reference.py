@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -10,8 +12,12 @@ import pytest
 from pydantic import BaseModel
 
 from dlrmsim.formats import json_schema
+from inputs.yaml_lines import parse_yaml
 from scenarios.arrivals.jobs_file import ArrivingKind, Deadline, JobsFile, WaitingQueue
+from scenarios.dlrm.plans import PlanningJob
+from scenarios.dlrm.section import TableConstraint
 from scenarios.family import FAMILIES
+from scenarios.resolve import load_scenario
 from scenarios.types import DEFAULT_KIND, Scenario
 from simulator.transform.transformation import TRANSFORMATIONS, Transformation
 
@@ -65,6 +71,28 @@ def test_every_key_of_arriving_jobs_stands_with_its_default_and_meaning() -> Non
     parts = {"": JobsFile, "queue.": WaitingQueue, "jobs.": ArrivingKind, "jobs.deadline.": Deadline}
     expected = {key: (shown(default), words) for at, part in parts.items() for key, default, words in keys(part, at)}
     assert table("Arriving jobs") == expected
+
+
+def test_every_key_of_a_constraint_stands_with_its_meaning() -> None:
+    page = (PAGE.parent / "sharding.md").read_text(encoding="utf-8")
+    part = next(part for part in page.split("\n## ") if part.startswith("Constraints of tables"))
+    rows = re.findall(r"^\| `(\w+)` \| ([^|]+) \|$", part, re.MULTILINE)
+    assert dict(rows) == {key: words for key, _, words in keys(TableConstraint)}
+
+
+def test_the_example_of_constraints_is_planned() -> None:
+    """Each table of the example as it says."""
+    page = (PAGE.parent / "sharding.md").read_text(encoding="utf-8")
+    example = next(block for block in re.findall(r"```yaml\n(.*?)```", page, re.DOTALL) if "constraints" in block)
+    constraints = parse_yaml(example, PAGE).data["sharding"]["constraints"]
+    settings = [f"workload.sharding.constraints={json.dumps(constraints)}"]
+    plan = PlanningJob.of(load_scenario("mlperf_dlrm_v1", settings)).make("greedy")
+    kinds, held = dict(zip(plan.tables.names, plan.sharding_types, strict=True)), plan.shards()
+    ranks = {name: set(held.rank[held.table == i].tolist()) for i, name in enumerate(plan.tables.names)}
+    assert kinds["table_0"] in {"row_wise", "table_row_wise"}
+    assert (kinds["table_9"], kinds["table_5"]) == ("column_wise", "data_parallel")
+    assert ranks["table_9"] <= {0, 1, 2, 3}
+    assert all(ranks[f"table_1{digit}"] == ranks["table_10"] <= {4, 6} for digit in range(10))
 
 
 def test_every_key_of_every_transformation_stands_with_its_default_and_meaning() -> None:

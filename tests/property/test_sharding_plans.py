@@ -16,7 +16,8 @@ from workloads.dlrm.model.storage import bytes_in
 from workloads.dlrm.model.tables import Tables, expand_tables
 from workloads.dlrm.sharding import PLANNERS, fit_rows, make_sharding_plan, plan_from_dict, plan_to_dict
 from workloads.dlrm.sharding.balance import slowest_s
-from workloads.dlrm.sharding.options import Option, compose, options_of
+from workloads.dlrm.sharding.composing import compose
+from workloads.dlrm.sharding.options import Option, options_of
 from workloads.dlrm.sharding.plan import Plan
 
 ROOM_BYTES = 2e6

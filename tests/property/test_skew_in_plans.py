@@ -17,7 +17,8 @@ from workloads.dlrm.laws.index_laws import Indices, make_law
 from workloads.dlrm.laws.pooling import PoolingSpread
 from workloads.dlrm.model.batch_contents import batch_lookups
 from workloads.dlrm.model.tables import Tables
-from workloads.dlrm.sharding.options import Option, compose
+from workloads.dlrm.sharding.composing import compose
+from workloads.dlrm.sharding.options import Option
 
 RANKS = 8
 LAWS = st.one_of(

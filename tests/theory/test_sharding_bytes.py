@@ -32,7 +32,8 @@ def plan_of(planned: PlanningJob, kind: str) -> Plan:
     """All tables in one way, or each table in a way of its own."""
     if kind != MIXED:
         return planned.make(kind)
-    from workloads.dlrm.sharding.options import Option, compose
+    from workloads.dlrm.sharding.composing import compose
+    from workloads.dlrm.sharding.options import Option
 
     options = [
         Option("table_row_wise"),

@@ -35,8 +35,8 @@ def test_a_run_that_is_too_slow_is_given_up() -> None:
 def test_a_plan_that_does_not_fit_takes_for_ever() -> None:
     """96 GB of copies on GPUs of 80 GB."""
     from scenarios.dlrm.plans import PlanningJob
-    from workloads.dlrm.sharding.options import COPIED, checked
-    from workloads.dlrm.sharding.plan import make_plan
+    from workloads.dlrm.sharding.options import COPIED
+    from workloads.dlrm.sharding.plan import checked, make_plan
 
     planned = PlanningJob.of(load_scenario("mlperf_dlrm_v1"))
     copies = make_plan(planned.tables, 8, 8, "copies", data_parallel=np.arange(26))

@@ -20,9 +20,10 @@ from tests.planning_jobs import job, scenario_data
 from workloads.dlrm.model.columns import widest_range
 from workloads.dlrm.model.tables import scale_rows
 from workloads.dlrm.sharding import PLANNERS, make_sharding_plan, rank_loads_s
+from workloads.dlrm.sharding.composing import compose, stored_on_ranks
 from workloads.dlrm.sharding.fitting import make_fitting
 from workloads.dlrm.sharding.memory_planner import BUDGETS, _options_within, _price, _solve
-from workloads.dlrm.sharding.options import COPIED, Option, compose, options_of, stored_on_ranks
+from workloads.dlrm.sharding.options import COPIED, Option, options_of
 from workloads.dlrm.sharding.partition_planners import largest_differencing
 from workloads.dlrm.sharding.placing import pieces_within
 from workloads.dlrm.sharding.plan_exchange import plan_to_dict

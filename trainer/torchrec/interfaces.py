@@ -37,6 +37,11 @@ class TorchrecConstraints(Protocol):
         ...
 
     @property
+    def min_partition(self) -> int | None:
+        """Fewest columns of a column range."""
+        ...
+
+    @property
     def pooling_factors(self) -> Sequence[float]:
         """Mean lookups per sample of each feature."""
         ...

@@ -42,15 +42,15 @@ def _entry(name: str, sharding: Any, notes: list[str]) -> dict[str, Any]:
     cache = sharding.cache_params
     if cache is not None and kernel in CACHED_KERNELS:
         entry["cache_params"] = {"load_factor": cache.load_factor}
-    notes += _dropped(name, kernel, cache)
+    notes += cache_notes(name, kernel, cache)
     if sharding.key_value_params is not None:
         notes.append(f"{name}: key_value_params of the plan are left out")
     written = {key: getattr(sharding, key, None) for key in UNSIMULATED}
     return entry | {key: _plain(value) for key, value in written.items() if value is not None}
 
 
-def _dropped(name: str, kernel: str, cache: Any) -> list[str]:
-    """Notes on cache settings that a plan file lacks."""
+def cache_notes(name: str, kernel: str, cache: Any) -> list[str]:
+    """Notes on the cache settings of a table that a scenario lacks."""
     if cache is None:
         return []
     if kernel not in CACHED_KERNELS:

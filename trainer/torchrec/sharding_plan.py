@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from torchrec.distributed.planner.types import ParameterConstraints
 from torchrec.distributed.types import (
     BoundsCheckMode,
     CacheParams,
@@ -19,7 +20,8 @@ from torchrec.modules.embedding_configs import DataType
 
 from inputs.errors import InputError
 from trainer.torchrec.constraints import Constraints
-from trainer.torchrec.interfaces import TorchrecShardingPlan
+from trainer.torchrec.interfaces import TorchrecConstraints, TorchrecShardingPlan
+from workloads.dlrm.sharding.constraints import ConstraintFields
 from workloads.dlrm.sharding.plan_file import PlanFile, ShardEntry, TablePlan
 
 
@@ -132,3 +134,17 @@ def _cache(entry: TablePlan, constraint: Any) -> CacheParams | None:
 def _first(value: object, constraint: Any, key: str) -> Any:
     """The plan's value, or the constraint's where the plan has none."""
     return getattr(constraint, key, None) if value is None else value
+
+
+def parameter_constraints(entries: Mapping[str, ConstraintFields]) -> dict[str, TorchrecConstraints]:
+    """TorchRec's ``ParameterConstraints`` of each table."""
+    return {
+        name: ParameterConstraints(
+            sharding_types=None if fields.sharding_types is None else list(fields.sharding_types),
+            compute_kernels=list(fields.compute_kernels),
+            min_partition=fields.min_partition,
+            pooling_factors=list(fields.pooling_factors),
+            cache_params=None if fields.load_factor is None else CacheParams(load_factor=fields.load_factor),
+        )
+        for name, fields in entries.items()
+    }

@@ -60,12 +60,14 @@ def taken_over(
     constraints: Constraints,
     pooling_factors: PoolingFactors,
     dense: Mapping[str, object] | None,
+    device: str,
 ) -> TakenOver:
     """Read a module and a plan.
 
     Args:
         name: name in the model file.
         dense: ``mlp``, ``interaction``... as in a model file; None: read from the module.
+        device: kind of device of the ranks, ``cuda`` or ``cpu``.
 
     Raises:
         InputError: the module has no tables or an unknown dense part, the plan does not list its shards, or a name in
@@ -77,7 +79,7 @@ def taken_over(
     require_known(constraints, names, "constraints")
     require_known(pooling_factors, [*names, *(of for table in tables for of in table.features)], "pooling_factors")
     groups, pooling_notes = _groups(tables, constraints, pooling_factors)
-    sharding, constraint_notes = sharding_section(constraints)
+    sharding, constraint_notes = sharding_section(constraints, names, device)
     file, plan_notes = (None, ()) if plan is None else plan_entries(plan, world_size)
     optimizer, optimizer_notes = _optimizer(tables)
     model = {

@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from inputs.errors import InfeasibleError
 from simulator.operators import FloatArray
@@ -57,14 +58,23 @@ class Places:
         return np.asarray((self.loads.sum(axis=0) + costs.sum(axis=0)) / len(self))
 
 
-def place(costs: FloatArray, sizes: IntArray, places: Places, *, hasty: bool = False) -> IntArray:
+def place(
+    costs: FloatArray,
+    sizes: IntArray,
+    places: Places,
+    *,
+    hasty: bool = False,
+    allowed: NDArray[np.bool_] | None = None,
+) -> IntArray:
     """Place of each shard ``[S]``.
 
     Args:
         costs: seconds per shard and phase ``[S, K]``.
         sizes: bytes per shard ``[S]``.
-        places: allowed ranks of the shards.
+        places: ranks of the shards.
         hasty: whether the first placement is used, the largest shards first, without balancing.
+        allowed: whether a shard may be on a rank ``[S, P]``; None: every shard may be on any rank. Shards with the
+            fewest such ranks are placed first.
 
     Raises:
         InfeasibleError: the shards do not fit, with the numbers.
@@ -76,7 +86,7 @@ def place(costs: FloatArray, sizes: IntArray, places: Places, *, hasty: bool = F
     ways = ((by_cost, even), (by_cost, places.room), (by_size, places.room))
     for order, limit in ways[-1:] if hasty else ways:
         if ranks is None:
-            ranks = _place_in_order(order, costs, sizes, Places(limit, places.loads))
+            ranks = _place_in_order(order, costs, sizes, Places(limit, places.loads), allowed)
     if ranks is None:
         raise InfeasibleError(
             f"{len(sizes)} shards of {sizes.sum() / 1e9:.1f} GB do not fit on {len(places)} ranks with "
@@ -85,12 +95,20 @@ def place(costs: FloatArray, sizes: IntArray, places: Places, *, hasty: bool = F
     return ranks
 
 
-def improve(costs: FloatArray, sizes: IntArray, ranks: IntArray, places: Places) -> IntArray:
+def improve(
+    costs: FloatArray,
+    sizes: IntArray,
+    ranks: IntArray,
+    places: Places,
+    *,
+    allowed: NDArray[np.bool_] | None = None,
+) -> IntArray:
     """Place of each shard ``[S]`` after moves and swaps from ``ranks`` ``[S]``; other arguments as for `place`."""
     used = np.bincount(ranks, weights=sizes, minlength=len(places))
     limit = np.minimum(places.room, max(MEMORY_SLACK * float(used.mean()), float(used.max())))
     steps = min(REFINE_STEPS, REFINE_WORK // max(1, len(sizes)))
-    return refine(costs, sizes, ranks, Refined(np.asarray(limit - used), places.loads, places.targets(costs)), steps)
+    on = Refined(np.asarray(limit - used), places.loads, places.targets(costs), allowed)
+    return refine(costs, sizes, ranks, on, steps)
 
 
 def _check_total(sizes: IntArray, places: Places) -> None:
@@ -107,7 +125,9 @@ def _check_total(sizes: IntArray, places: Places) -> None:
         )
 
 
-def _place_in_order(order: IntArray, costs: FloatArray, sizes: IntArray, places: Places) -> IntArray | None:
+def _place_in_order(
+    order: IntArray, costs: FloatArray, sizes: IntArray, places: Places, allowed: NDArray[np.bool_] | None
+) -> IntArray | None:
     """Place greedily in the given order; None when a shard finds no rank with room."""
     ranks = np.empty(len(sizes), dtype=np.int64)
     above = (places.loads - places.targets(costs)).T.copy()  # load - target [K, P]
@@ -115,6 +135,8 @@ def _place_in_order(order: IntArray, costs: FloatArray, sizes: IntArray, places:
     tight = sizes.sum() > 0.5 * room.sum() or sizes.max(initial=0) > 0.25 * room.min()
     alike = bool(np.all(above == above[:, :1]) and np.all(room == room[0]))
     seen = 1 if alike else len(places)  # the first of equal empty places is taken, so the places behind it never matter
+    if allowed is not None:
+        order, tight, seen = order[np.argsort(allowed[order].sum(axis=1), kind="stable")], True, len(places)
     for shard in order:
         cost = costs[shard]
         after = above[:, :seen] + cost[:, None]
@@ -122,8 +144,10 @@ def _place_in_order(order: IntArray, costs: FloatArray, sizes: IntArray, places:
         score += _TIE_BREAK * after.sum(axis=0)
         if tight:
             score[room[:seen] < sizes[shard]] = np.inf
+        if allowed is not None:
+            score[~allowed[shard]] = np.inf
         rank = int(score.argmin())
-        if room[rank] < sizes[shard]:
+        if room[rank] < sizes[shard] or (allowed is not None and not allowed[shard, rank]):
             return None
         seen = min(max(seen, rank + 2), len(places))
         ranks[shard] = rank

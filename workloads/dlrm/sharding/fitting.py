@@ -8,6 +8,7 @@ from functools import partial
 
 from inputs.errors import InfeasibleError
 from workloads.dlrm.model.tables import Tables, scale_rows
+from workloads.dlrm.sharding.conforming import conforming
 from workloads.dlrm.sharding.interfaces import PLANNERS, Planner, PlanningContext
 from workloads.dlrm.sharding.offload import offload
 from workloads.dlrm.sharding.plan import Plan
@@ -19,9 +20,10 @@ def make_sharding_plan(planner: str, tables: Tables, context: PlanningContext) -
 
     Raises:
         InputError: no such planner.
+        ContradictionError: constraints of a table leave no way to shard it with this planner.
         InfeasibleError: the tables do not fit; the message has the numbers.
     """
-    make = PLANNERS.get(planner, key="workload.sharding.planner")
+    make = partial(conforming, planner, PLANNERS.get(planner, key="workload.sharding.planner"))
     return in_one_order(partial(_made, make), tables, context)
 
 
@@ -72,7 +74,7 @@ def fit_rows(planner: str, tables: Tables, context: PlanningContext) -> Plan:
     Raises:
         InfeasibleError: not even a thousandth of the rows fits.
     """
-    make = PLANNERS.get(planner, key="workload.sharding.planner")
+    make = partial(conforming, planner, PLANNERS.get(planner, key="workload.sharding.planner"))
     return in_one_order(partial(_fitted, partial(_made, make)), tables, context)
 
 

@@ -14,9 +14,11 @@ from simulator.operators import FloatArray
 from simulator.program import IntArray
 from workloads.dlrm.model.columns import most_pieces, widest_range
 from workloads.dlrm.model.tables import Tables
+from workloads.dlrm.sharding.admitted import smallest_shards
+from workloads.dlrm.sharding.composing import compose
 from workloads.dlrm.sharding.costs import TINY_S, plan_cost_s
 from workloads.dlrm.sharding.interfaces import PLANNERS, PlanningContext
-from workloads.dlrm.sharding.options import BY_ROWS, COPIED, Option, compose
+from workloads.dlrm.sharding.options import BY_ROWS, COPIED, Option
 from workloads.dlrm.sharding.placing import (
     MEMORY_SHARE,
     all_tables,
@@ -105,6 +107,8 @@ def _on_ranks(tables: Tables, context: PlanningContext, *, hottest: bool = False
     last: list[Callable[[], Plan]] = [partial(_mixed, tables, context, MEMORY_SHARES[-1], only_size=True)]
     ends = (Option("table_wise"), BY_ROWS)
     last += [partial(compose, tables, context, [option] * len(tables), "greedy") for option in ends]
+    if context.constraints is not None:
+        last.append(partial(compose, tables, context, smallest_shards(tables, context), "greedy"))
     for make in (*mixed, *last):
         try:
             return make()

@@ -19,6 +19,7 @@ from simulator.program import IntArray
 from simulator.registry import Registry
 from workloads.dlrm.model.storage import Storage, bytes_in, stored_bytes, uniform_storage
 from workloads.dlrm.model.tables import Tables
+from workloads.dlrm.sharding.constraints import TableConstraints
 from workloads.dlrm.sharding.costs import EngineCosts
 from workloads.dlrm.sharding.plan import Plan
 from workloads.graph.memory import Tier
@@ -66,6 +67,7 @@ class PlanningContext:
             machine where nothing slows other traffic; infinite for a plan that does not fit. None as above.
         excess_bytes: function of a plan: bytes by which its fullest rank exceeds its memory. None: not checked.
         choice: compute kernels allowed for each table; None: `storage` is given.
+        constraints: constraints of single tables; None: there are none.
         storage: kernels of the tables, None for ``fused``.
         locks_cache: whether cache slots are locked for batches in flight.
         steps: number of candidates that a search simulates.
@@ -82,6 +84,7 @@ class PlanningContext:
     alone_s: Callable[[Plan], float] | None = None
     excess_bytes: Callable[[Plan], float] | None = None
     choice: StorageChoice | None = None
+    constraints: TableConstraints | None = None
     storage: Storage | None = None
     locks_cache: bool = False
     steps: int = 0

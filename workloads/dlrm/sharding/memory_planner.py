@@ -16,13 +16,14 @@ import numpy as np
 from inputs.errors import InfeasibleError
 from simulator.operators import FloatArray
 from simulator.program import IntArray
-from workloads.dlrm.model.columns import cut_columns
 from workloads.dlrm.model.tables import Tables
+from workloads.dlrm.sharding.composing import compose
 from workloads.dlrm.sharding.costs import plan_cost_s
 from workloads.dlrm.sharding.interfaces import PLANNERS, PlanningContext
-from workloads.dlrm.sharding.options import Option, compose, options_of
-from workloads.dlrm.sharding.placing import MEMORY_SHARE, all_tables, block_bytes, shard_bytes
+from workloads.dlrm.sharding.options import Option, options_for, options_of
+from workloads.dlrm.sharding.placing import MEMORY_SHARE
 from workloads.dlrm.sharding.plan import Plan
+from workloads.dlrm.sharding.pricing import mean_load_s, price_option
 
 MOST_BINS, BINS_PER_TABLE = 4096, 32
 """Resolution of the budget: bins over the memory of all ranks, at most and per table."""
@@ -111,51 +112,27 @@ def _bins(size: float, bin_bytes: float) -> int:
     return round(size / bin_bytes) if bin_bytes > 0 else MOST_BINS + 1
 
 
+def _options_of_all(tables: Tables, context: PlanningContext) -> list[frozenset[Option]]:
+    """Options of each table."""
+    by_dim = {int(dim): frozenset(options_of(int(dim), context)) for dim in np.unique(tables.dim)}
+    found = [by_dim[int(dim)] for dim in tables.dim]
+    if context.constraints is not None:
+        for table in np.flatnonzero(context.constraints.bound).tolist():
+            found[table] = frozenset(options_for(tables, context, table))
+    return found
+
+
 def _price(tables: Tables, context: PlanningContext) -> _Priced:
     """The options of all tables."""
-    by_dim = {int(dim): frozenset(options_of(int(dim), context)) for dim in np.unique(tables.dim)}
-    options = tuple(sorted(frozenset().union(*by_dim.values())))
-    whole = context.costs.column_shard_s(all_tables(tables), tables.dim).sum(axis=1)
-    mean_s = float(whole.sum()) / context.world_size
-    found = [_price_option(tables, context, option, mean_s) for option in options]
-    has = np.array([[option in by_dim[int(dim)] for option in options] for dim in tables.dim])
-    cost_s, size, largest = (np.stack([part[i] for part in found], axis=1) for i in range(3))
+    own = _options_of_all(tables, context)
+    options, mean_s = tuple(sorted(frozenset().union(*own))), mean_load_s(tables, context)
+    found = [price_option(tables, context, option) for option in options]
+    has = np.array([[option in mine for option in options] for mine in own])
+    cost_s = np.stack([prices.cost_s(mean_s) for prices in found], axis=1)
+    size, largest = (np.stack([getattr(prices, key) for prices in found], axis=1) for key in ("size", "largest"))
     small, fits = (has & (largest <= share * context.memory_bytes) for share in (MEMORY_SHARE, 1.0))
     usable = np.where(small.any(axis=1, keepdims=True), small, fits)
     return _Priced(options, np.where(usable, cost_s, np.inf), size)
-
-
-def _price_option(
-    tables: Tables, context: PlanningContext, option: Option, mean_s: float
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Cost of each table with one option, its bytes over all ranks, and those of its largest shard ``[N]``."""
-    everything, world_size = all_tables(tables), context.world_size
-    if option.kind == "data_parallel":
-        return _everywhere(context, context.costs.data_parallel_s(), context.copied_bytes(tables))
-    if option.kind == "row_wise":
-        blocks = block_bytes(tables, context, everything, tables.dim, world_size)
-        return _everywhere(context, context.costs.row_wise_s(), blocks)
-    shard, _, dim = cut_columns(everything, tables.dim, np.full(len(tables), option.pieces))
-    if option.over_nodes:
-        ranks = context.local_world_size
-        costs, sizes = context.costs.node_shard_s(shard, dim), block_bytes(tables, context, shard, dim, ranks)
-    else:
-        ranks, costs, sizes = 1, context.costs.column_shard_s(shard, dim), shard_bytes(tables, context, shard, dim)
-    seconds = costs.sum(axis=1)
-    slowest, largest = np.zeros(len(tables)), np.zeros(len(tables))
-    np.maximum.at(slowest, shard, seconds)
-    np.maximum.at(largest, shard, sizes)
-    added = np.bincount(shard, weights=seconds, minlength=len(tables)) * ranks / world_size
-    size = np.bincount(shard, weights=sizes, minlength=len(tables)) * ranks
-    return np.asarray(added + np.maximum(0.0, slowest - mean_s)), np.asarray(size), largest
-
-
-def _everywhere(
-    context: PlanningContext, costs: FloatArray, held: IntArray
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """The same of costs ``[N, K]`` when every rank holds ``held [N]`` bytes."""
-    largest = held.astype(np.float64)
-    return np.asarray(costs.sum(axis=1)), largest * context.world_size, largest
 
 
 PLANNERS.add(

@@ -9,9 +9,12 @@ import numpy as np
 from inputs.errors import InfeasibleError
 from simulator.operators import FloatArray
 from simulator.program import IntArray
+from workloads.dlrm.sharding.composing import add_columns, add_tables, stored_on_ranks
+from workloads.dlrm.sharding.constraints import ALONE
 from workloads.dlrm.sharding.costs import rank_loads_s
 from workloads.dlrm.sharding.interfaces import PlanningContext
-from workloads.dlrm.sharding.options import Option, add_columns, add_nodes, options_of, stored_on_ranks
+from workloads.dlrm.sharding.obeyed import broken
+from workloads.dlrm.sharding.options import Option, options_for
 from workloads.dlrm.sharding.plan import Plan, checked
 
 RESHARD_SHARE, MOVE_SHARE, SWAP_SHARE = 0.5, 0.2, 0.2
@@ -34,14 +37,17 @@ def neighbour(plan: Plan, context: PlanningContext, draw: np.random.Generator) -
         if kind < RESHARD_SHARE or not len(plan.columns):
             found = _resharded(plan, context, slowest, draw)
         elif kind < RESHARD_SHARE + MOVE_SHARE:
-            found = _moved(plan, slowest, loads.sum(axis=1), draw)
+            found = _moved(plan, context, slowest, loads.sum(axis=1), draw)
         elif kind < RESHARD_SHARE + MOVE_SHARE + SWAP_SHARE:
-            found = _swapped(plan, slowest, draw)
+            found = _swapped(plan, context, slowest, draw)
         else:
             found = _without_kind(plan, context, draw)
     except InfeasibleError:
         return None
     if found is None or stored_on_ranks(found, context).max() > context.memory_bytes:
+        return None
+    limits = context.constraints
+    if limits is not None and any(broken(found, limits)):
         return None
     return checked(found)
 
@@ -58,7 +64,7 @@ def _resharded(plan: Plan, context: PlanningContext, rank: int, draw: np.random.
     anywhere = not len(mine) or draw.random() < ANYWHERE_SHARE
     table = int(draw.integers(len(plan.tables)) if anywhere else draw.choice(mine))
     now = option_of(plan, table)
-    others = [option for option in options_of(int(plan.tables.dim[table]), context) if option != now]
+    others = [option for option in options_for(plan.tables, context, table) if option != now]
     if not others:
         return None
     return with_option(plan, table, others[draw.integers(len(others))], context)
@@ -78,28 +84,25 @@ def option_of(plan: Plan, table: int) -> Option:
 
 
 def with_option(plan: Plan, table: int, option: Option, context: PlanningContext) -> Plan:
-    """The (unchecked) plan with one table resharded, the others where they are.
+    """The (unchecked) plan with one table, and those on the same ranks, resharded, the others where they are.
 
     Raises:
         InfeasibleError: there is no room for it.
     """
-    rest, added = _without(plan, table), np.array([table])
-    if option.kind == "row_wise":
-        return replace(rest, row_wise=np.append(rest.row_wise, table))
-    if option.kind == "data_parallel":
-        return replace(rest, data_parallel=np.append(rest.data_parallel, table))
-    pieces = np.full(len(plan.tables), option.pieces)
-    return (add_nodes if option.over_nodes else add_columns)(rest, context, added, pieces)
+    limits = context.constraints
+    members = np.array([table]) if limits is None else limits.set_of(table)
+    return add_tables(without(plan, members), context, members, [option] * len(plan.tables))
 
 
-def _without(plan: Plan, table: int) -> Plan:
+def without(plan: Plan, table: IntArray) -> Plan:
+    """The (unchecked) plan without the shards of tables ``[...]``."""
     return replace(
         plan,
-        columns=plan.columns.at(plan.columns.table != table),
-        nodes=plan.nodes.at(plan.nodes.table != table),
-        row_wise=plan.row_wise[plan.row_wise != table],
-        data_parallel=plan.data_parallel[plan.data_parallel != table],
-        table_column_wise=plan.table_column_wise[plan.table_column_wise != table],
+        columns=plan.columns.at(~np.isin(plan.columns.table, table)),
+        nodes=plan.nodes.at(~np.isin(plan.nodes.table, table)),
+        row_wise=plan.row_wise[~np.isin(plan.row_wise, table)],
+        data_parallel=plan.data_parallel[~np.isin(plan.data_parallel, table)],
+        table_column_wise=plan.table_column_wise[~np.isin(plan.table_column_wise, table)],
     )
 
 
@@ -109,27 +112,26 @@ def _without_kind(plan: Plan, context: PlanningContext, draw: np.random.Generato
     if not kinds:
         return None
     given_up = kinds[draw.integers(len(kinds))]
-    for table in given_up:
-        plan = _without(plan, int(table))
+    plan = without(plan, given_up)
     return add_columns(plan, context, given_up, np.full(len(plan.tables), draw.integers(1, 3)))
 
 
-def _moved(plan: Plan, rank: int, load: FloatArray, draw: np.random.Generator) -> Plan | None:
+def _moved(plan: Plan, context: PlanningContext, rank: int, load: FloatArray, draw: np.random.Generator) -> Plan | None:
     """The plan with a shard of ``rank`` on another rank, rather one with little to do."""
     mine = _movable(plan, plan.columns.rank == rank)
     if not len(mine):
         return None
     target = _drawn(load.max() - load, draw)
-    return _put(plan, {int(draw.choice(mine)): target})
+    return _put(plan, context, {int(draw.choice(mine)): target})
 
 
-def _swapped(plan: Plan, rank: int, draw: np.random.Generator) -> Plan | None:
+def _swapped(plan: Plan, context: PlanningContext, rank: int, draw: np.random.Generator) -> Plan | None:
     """The plan with a shard of ``rank`` and one of another rank in each other's place."""
     mine, others = _movable(plan, plan.columns.rank == rank), _movable(plan, plan.columns.rank != rank)
     if not len(mine) or not len(others):
         return None
     one, other = int(draw.choice(mine)), int(draw.choice(others))
-    return _put(plan, {one: int(plan.columns.rank[other]), other: rank})
+    return _put(plan, context, {one: int(plan.columns.rank[other]), other: rank})
 
 
 def _movable(plan: Plan, where: IntArray) -> IntArray:
@@ -137,9 +139,14 @@ def _movable(plan: Plan, where: IntArray) -> IntArray:
     return np.flatnonzero(where & ~np.isin(plan.columns.table, plan.table_column_wise))
 
 
-def _put(plan: Plan, ranks: dict[int, int]) -> Plan:
-    """The plan with shards on other ranks."""
-    rank = plan.columns.rank.copy()
+def _put(plan: Plan, context: PlanningContext, ranks: dict[int, int]) -> Plan:
+    """The plan with shards, and those that go with them, on other ranks."""
+    rank, limits = plan.columns.rank.copy(), context.constraints
     for shard, target in ranks.items():
-        rank[shard] = target
+        table = int(plan.columns.table[shard])
+        if limits is None or limits.together[table] == ALONE:
+            rank[shard] = target
+            continue
+        mates = np.isin(plan.columns.table, limits.set_of(table)) & (plan.columns.rank == plan.columns.rank[shard])
+        rank[mates] = target
     return replace(plan, columns=replace(plan.columns, rank=rank))

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from simulator.operators import FloatArray
 from simulator.program import IntArray
@@ -20,13 +21,17 @@ GOOD_ENOUGH = 1e-3
 
 @dataclass(slots=True)
 class _State:
-    """A placement under improvement; ``over`` is load minus target ``[P, K]``, ``room`` free bytes ``[P]``."""
+    """A placement under improvement.
+
+    ``over`` is load minus target ``[P, K]``, ``room`` free bytes ``[P]``, ``allowed`` that of `Refined`.
+    """
 
     costs: FloatArray
     sizes: IntArray
     ranks: IntArray
     over: FloatArray
     room: FloatArray
+    allowed: NDArray[np.bool_] | None
 
     def potential(self) -> FloatArray:
         """Contribution of each rank ``[P]``."""
@@ -50,11 +55,13 @@ class Refined:
         room: bytes free on each rank ``[P]``.
         loads: seconds of each phase that the rank has beside the shards ``[P, K]``.
         targets: load of a rank and phase up to which no rank waits ``[K]``.
+        allowed: whether a shard may be on a rank ``[S, P]``; None: every shard may be on any rank.
     """
 
     room: FloatArray
     loads: FloatArray
     targets: FloatArray
+    allowed: NDArray[np.bool_] | None = None
 
 
 def refine(costs: FloatArray, sizes: IntArray, ranks: IntArray, on: Refined, steps: int) -> IntArray:
@@ -68,7 +75,7 @@ def refine(costs: FloatArray, sizes: IntArray, ranks: IntArray, on: Refined, ste
     """
     targets, count = on.targets, len(on.room)
     shards = np.stack([np.bincount(ranks, weights=c, minlength=count) for c in costs.T], axis=1)
-    state = _State(costs, sizes, ranks.copy(), np.asarray(on.loads + shards - targets), on.room.copy())
+    state = _State(costs, sizes, ranks.copy(), np.asarray(on.loads + shards - targets), on.room.copy(), on.allowed)
     stuck = np.zeros(count, dtype=np.bool_)
     for _ in range(steps):
         added = np.where(stuck, 0.0, state.potential())
@@ -108,6 +115,8 @@ def _moves(state: _State, home: int, mine: IntArray) -> FloatArray:
     change += (_squared(state.over[home] - cost) - potential[home])[:, None]
     change[state.room[None] < state.sizes[mine][:, None]] = np.inf
     change[:, home] = np.inf
+    if state.allowed is not None:
+        change[~state.allowed[mine]] = np.inf
     return change
 
 
@@ -153,6 +162,8 @@ def _swaps(state: _State, home: int, mine: IntArray, others: IntArray) -> FloatA
     change = np.subtract(up, _squared(state.over[home]), out=up)
     growth = state.sizes[mine][:, None] - state.sizes[others]
     change[(state.room[ranks] < growth) | (state.room[home] < -growth)] = np.inf
+    if state.allowed is not None:
+        change[~state.allowed[mine][:, ranks] | ~state.allowed[others, home]] = np.inf
     return change
 
 

@@ -12,17 +12,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from math import inf
 
 import numpy as np
 
 from inputs.errors import InfeasibleError
 from workloads.dlrm.model.tables import Tables
+from workloads.dlrm.sharding.composing import compose
+from workloads.dlrm.sharding.conforming import ContradictionError, conforming
 from workloads.dlrm.sharding.costs import plan_cost_s
 from workloads.dlrm.sharding.fitting import make_fitting
 from workloads.dlrm.sharding.interfaces import PLANNERS, PlanningContext
 from workloads.dlrm.sharding.neighbours import neighbour
-from workloads.dlrm.sharding.options import Option, compose
+from workloads.dlrm.sharding.options import Option
 from workloads.dlrm.sharding.placing import all_tables, wanted_pieces
 from workloads.dlrm.sharding.plan import Plan
 
@@ -73,9 +76,11 @@ def starting_plans(tables: Tables, context: PlanningContext) -> list[Plan]:
         if name == NAME:
             continue
         try:
-            found.append(make_fitting(planner, tables, context))
+            found.append(make_fitting(partial(conforming, name, planner), tables, context))
         except InfeasibleError as error:
             failure = error if name == "greedy" or not found else failure
+        except ContradictionError:  # constraints that this planner cannot obey
+            continue
     if not found:
         raise failure
     return found

@@ -28,7 +28,9 @@ def in_one_order(make: Planner, tables: Tables, context: PlanningContext) -> Pla
     if np.array_equal(order, np.arange(len(order))):
         return make(tables, context)
     placed = in_order(tables, order)
-    plan = make(placed, replace(context, costs=context.costs.of(placed), choice=_chosen(context.choice, order)))
+    limits = None if context.constraints is None else context.constraints.at(order)
+    choice, costs = _chosen(context.choice, order), context.costs.of(placed)
+    plan = make(placed, replace(context, costs=costs, choice=choice, constraints=limits))
     return renumbered(plan, tables, order)
 
 
@@ -47,6 +49,7 @@ def sorted_tables(tables: Tables, context: PlanningContext) -> IntArray:
             repr((tables.pooling or nothing)[table]),
             repr((tables.sequences or nothing)[table]),
             () if choice is None else (*choice.allowed[table].tolist(), float(choice.load_factor[table])),
+            () if context.constraints is None else context.constraints.sort_key(table),
             tables.names[table],
         )
         for table in range(len(tables))

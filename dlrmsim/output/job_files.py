@@ -44,12 +44,14 @@ def _tables(groups: Sequence[Mapping[str, Any]], features: Mapping[str, tuple[st
     """The list of tables as CSV."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["name", "rows", "dim", "features", "pooling", "dtype"])
+    unpooled = [group for group in groups if "sequence" in group]
+    writer.writerow(["name", "rows", "dim", "features", "pooling", "dtype", *(["sequence"] if unpooled else [])])
     for group in groups:
-        pooling = group["pooling_factor"]
+        pooling = group.get("pooling_factor", [])
         each = _BETWEEN.join(map(repr, pooling)) if isinstance(pooling, list) else repr(pooling)
         named = _features(features[group["name"]], group["features"])
-        writer.writerow([group["name"], group["rows"], group["dim"], named, each, group["precision"]])
+        sequence = [group.get("sequence", "")] if unpooled else []
+        writer.writerow([group["name"], group["rows"], group["dim"], named, each, group["precision"], *sequence])
     return text.getvalue()
 
 

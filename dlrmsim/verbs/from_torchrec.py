@@ -51,6 +51,7 @@ def from_torchrec(
     constraints: Constraints | None = None,
     pooling_factors: PoolingFactors | None = None,
     dense: Mapping[str, object] | None = None,
+    sequences: Mapping[str, str] | None = None,
     optimizer: Mapping[str, str] | None = None,
     settings: Sequence[str] = (),
     name: str = "torchrec",
@@ -68,7 +69,9 @@ def from_torchrec(
         world_size: ranks.
         constraints: TorchRec's ``ParameterConstraints`` by table.
         pooling_factors: mean lookups per sample, by table or feature; before those of the constraints.
-        dense: ``mlp``, ``interaction``... with the keys of a model file; None: read from TorchRec's DLRM.
+        dense: ``mlp``, ``interaction``... with the keys of a model file; None: read from TorchRec's DLRM. With ``hstu``
+            and ``sequences`` the EmbeddingCollections are tables, too.
+        sequences: sequence of each table of an EmbeddingCollection; of others it is that of ``hstu``.
         optimizer: ``dense`` and ``tables`` of ``workload.optimizer``; None: that in the backward pass of the tables.
         settings: ``KEY=VALUE`` each, such as ``workload.pipeline=sparse_dist``.
         name: name in the scenario and the model file.
@@ -89,6 +92,7 @@ def from_torchrec(
         constraints=constraints or {},
         pooling_factors=pooling_factors or {},
         dense=dense,
+        sequences=sequences or {},
         device="cpu" if load_cluster(cluster).node.gpu is None else "cuda",
     )
     size = {"nodes": nodes} if world_size is None else {"world_size": world_size}

@@ -114,6 +114,42 @@ def test_unpooled_tables_are_noted():
     assert "EmbeddingCollections are left out, their vectors are not pooled: unpooled" in notes
 
 
+STACK = {"sequence": "history", "layers": 2, "width": 64, "heads": 2, "qk_width": 32, "value_width": 32}
+HISTORY = {"max_length": 50, "lengths": {"distribution": "fixed"}}
+PREDICTIONS = {"mlp": {"dense_features": 0, "bottom": [], "top": [1]}, "interaction": "hstu"}
+
+
+def unpooled(**features):
+    listed = [
+        EmbeddingConfig(name=name, num_embeddings=1000, embedding_dim=64, feature_names=names)
+        for name, names in features.items()
+    ]
+    return torch.nn.ModuleDict({"unpooled": EmbeddingCollection(tables=listed, device=META)})
+
+
+def test_tables_of_an_embedding_collection_have_the_sequence_of_the_stack():
+    described = {
+        **PREDICTIONS,
+        "sequences": {"history": HISTORY, "context": {**HISTORY, "max_length": 1}},
+        "hstu": {**STACK, "context": "context", "preprocessor_width": 32},
+    }
+    module = unpooled(item=["item", "candidate"], user=["user"])
+    found = taken(module, dense=described, sequences={"user": "context"})
+    tables = {group.name: (group.sequence, group.features) for group in found.resolved.model.tables.value}
+    assert tables == {"item": ("history", 2), "user": ("context", 1)}
+    assert not any("EmbeddingCollections" in note for note in found.notes)
+    summary = dlrmsim.run(found.resolved).summary
+    assert summary["sequences"]["positions_per_sample"]["maximum"] == 51
+
+
+def test_a_job_with_sequences_is_read_back_from_its_files(tmp_path):
+    described = {**PREDICTIONS, "sequences": {"history": HISTORY}, "hstu": STACK}
+    taken(unpooled(item=["item"]), dense=described, out=tmp_path / "job")
+    assert "sequence" in (tmp_path / "job" / "tables.csv").read_text().splitlines()[0]
+    summary = dlrmsim.run(tmp_path / "job" / "scenario.yaml").summary
+    assert summary["sequences"]["positions_per_sample"]["mean"] == 50.0
+
+
 def test_a_processed_collection_has_the_path_of_its_processor():
     inner = collection(config("users", 10, 8), weighted=True)
     module = torch.nn.Sequential(

@@ -1,4 +1,4 @@
-"""Embedding tables of a module: its EmbeddingBagCollections, found by introspection."""
+"""Embedding tables of a module: its EmbeddingBagCollections and EmbeddingCollections, found by introspection."""
 
 from __future__ import annotations
 
@@ -28,15 +28,17 @@ OPTIMIZERS = {
 
 @dataclass(frozen=True, slots=True)
 class BagTable:
-    """An embedding table as its ``EmbeddingBagConfig`` describes it.
+    """An embedding table as its ``EmbeddingBagConfig`` or ``EmbeddingConfig`` describes it.
 
     Attributes:
         dim: elements per row.
-        features: names of the features that are looked up in it; each feature gives a pooled vector.
+        features: names of the features that are looked up in it; each feature gives a pooled vector, or one for each
+            index of a sequence.
         dtype: element type in dlrmsim's words.
         pooling: ``sum`` or ``mean``.
         weighted: whether every index has a weight.
         optimizer: class of the optimizer in its backward pass; None without one.
+        unpooled: whether it is of an EmbeddingCollection, whose vectors are not pooled.
     """
 
     name: str
@@ -47,35 +49,39 @@ class BagTable:
     pooling: str
     weighted: bool
     optimizer: str | None
+    unpooled: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class BagCollection:
-    """The tables of an EmbeddingBagCollection; ``path``: of the module that TorchRec shards."""
+    """The tables of a collection; ``path``: of the module that TorchRec shards."""
 
     path: str
     tables: tuple[BagTable, ...]
 
 
-def collections_of(module: TorchModule) -> tuple[BagCollection, ...]:
+def collections_of(module: TorchModule, *, unpooled: bool = False) -> tuple[BagCollection, ...]:
     """All EmbeddingBagCollections of a module, in its order.
+
+    Args:
+        unpooled: whether its EmbeddingCollections are among them.
 
     Raises:
         InputError: it has none, two tables have one name, or a table's element type is unknown.
     """
+    listing = ("embedding_bag_configs", *(["embedding_configs"] if unpooled else []))
     found: list[BagCollection] = []
     around: list[str] = []
     for path, part in module.named_modules():
         outer = next((place for place in around if _within(path, place)), path)
         if type(part).__name__ in SHARDED_WHOLE:
             around.append(path)
-        if callable(getattr(part, "embedding_bag_configs", None)) and not any(
-            _within(path, other.path) for other in found
-        ):
-            found.append(BagCollection(outer, tuple(_table(part, config) for config in part.embedding_bag_configs())))
+        configs = next((getattr(part, name) for name in listing if callable(getattr(part, name, None))), None)
+        if configs is not None and not any(_within(path, other.path) for other in found):
+            found.append(BagCollection(outer, tuple(_table(part, config) for config in configs())))
     if not found:
         raise InputError(
-            "the module has no EmbeddingBagCollection",
+            f"the module has no {'collection of embeddings' if unpooled else 'EmbeddingBagCollection'}",
             given=type(module).__name__,
             expected="a module before DistributedModelParallel shards it",
         )
@@ -113,12 +119,13 @@ def _table(collection: Any, config: Any) -> BagTable:
         pooling=str(getattr(pooling, "value", "sum")).lower(),
         weighted=bool(collection.is_weighted()) if callable(getattr(collection, "is_weighted", None)) else False,
         optimizer=_optimizer(collection, config.name),
+        unpooled=not callable(getattr(collection, "embedding_bag_configs", None)),
     )
 
 
 def _optimizer(collection: Any, table: str) -> str | None:
     """Class of the optimizer that ``apply_optimizer_in_backward`` gave a table."""
-    bags = getattr(collection, "embedding_bags", None)
+    bags = getattr(collection, "embedding_bags", None) or getattr(collection, "embeddings", None)
     if bags is None or table not in bags:
         return None
     classes = getattr(bags[table].weight, "_optimizer_classes", [])

@@ -19,7 +19,7 @@ def paths_of_tables(module: TorchModule) -> Mapping[str, str]:
     Raises:
         InputError: the module has no tables.
     """
-    return {table.name: found.path for found in collections_of(module) for table in found.tables}
+    return {table.name: found.path for found in collections_of(module, unpooled=True) for table in found.tables}
 
 
 def with_shards(file: PlanFile, module: TorchModule) -> PlanFile:
@@ -50,7 +50,7 @@ def tables_of(module: TorchModule) -> Tables:
     Raises:
         InputError: it has none.
     """
-    found = [table for collection in collections_of(module) for table in collection.tables]
+    found = [table for collection in collections_of(module, unpooled=True) for table in collection.tables]
     return tables_of_groups(
         tuple(
             TableGroup(

@@ -60,6 +60,7 @@ def taken_over(
     constraints: Constraints,
     pooling_factors: PoolingFactors,
     dense: Mapping[str, object] | None,
+    sequences: Mapping[str, str],
     device: str,
 ) -> TakenOver:
     """Read a module and a plan.
@@ -67,18 +68,24 @@ def taken_over(
     Args:
         name: name in the model file.
         dense: ``mlp``, ``interaction``... as in a model file; None: read from the module.
+        sequences: sequence of each table of an EmbeddingCollection; of other ones it is that of ``hstu``.
         device: kind of device of the ranks, ``cuda`` or ``cpu``.
 
     Raises:
         InputError: the module has no tables or an unknown dense part, the plan does not list its shards, or a name in
             the constraints or pooling factors is unknown.
     """
-    found = collections_of(module)
+    stack = None if dense is None else dense.get("hstu")
+    found = collections_of(module, unpooled=stack is not None)
     tables = [table for collection in found for table in collection.tables]
     names = [table.name for table in tables]
     require_known(constraints, names, "constraints")
     require_known(pooling_factors, [*names, *(of for table in tables for of in table.features)], "pooling_factors")
-    groups, pooling_notes = _groups(tables, constraints, pooling_factors)
+    unpooled = [table for table in tables if table.unpooled]
+    require_known(sequences, [table.name for table in unpooled], "sequences")
+    attended = str(stack.get("sequence")) if isinstance(stack, Mapping) else ""
+    groups, pooling_notes = _groups([table for table in tables if not table.unpooled], constraints, pooling_factors)
+    groups += [_unpooled_group(table, sequences.get(table.name, attended)) for table in unpooled]
     sharding, constraint_notes = sharding_section(constraints, names, device)
     file, plan_notes = (None, ()) if plan is None else plan_entries(plan, world_size)
     optimizer, optimizer_notes = _optimizer(tables)
@@ -123,6 +130,18 @@ def _groups(
     return groups, notes
 
 
+def _unpooled_group(table: BagTable, sequence: str) -> dict[str, Any]:
+    """Entry of a table whose vectors are not pooled."""
+    return {
+        "name": table.name,
+        "rows": table.rows,
+        "dim": table.dim,
+        "sequence": sequence,
+        "features": len(table.features),
+        "precision": table.dtype,
+    }
+
+
 def _optimizer(tables: Sequence[BagTable]) -> tuple[dict[str, str], list[str]]:
     """``tables`` of ``workload.optimizer``, where all tables have the same known optimizer."""
     kinds = {table.optimizer for table in tables}
@@ -139,7 +158,7 @@ def _left_out(module: TorchModule, found: Sequence[BagCollection]) -> list[str]:
     """Notes on parts of a module that the model lacks."""
     tables = [table for collection in found for table in collection.tables]
     weighted = [table.name for table in tables if table.weighted]
-    unpooled = unpooled_paths(module)
+    unpooled = () if any(table.unpooled for table in tables) else unpooled_paths(module)
     notes = [f"rows are looked up by the law {INDEX_REUSE}: a module does not state their popularity"]
     if weighted:
         notes.append(f"weights of indices are left out, of {_named(weighted)}")

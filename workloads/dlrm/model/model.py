@@ -226,4 +226,13 @@ def _with_table_list(model: DlrmModel, given: Graded[str], document: Document, p
     if not file.is_file():
         raise document.error(path, "no such file", given=str(named), expected="a CSV, YAML or JSON file of tables")
     provenance = given.model_dump(include={"source", "grade", "note"})
-    return model.model_copy(update={"table_list": None, "tables": Graded(value=read_table_list(file), **provenance)})
+    groups = read_table_list(file)
+    known = model.sequences or {}
+    unknown = next((group.sequence for group in groups if group.sequence and group.sequence not in known), None)
+    if unknown is not None:
+        expected = f"one of sequences: {', '.join(known) or 'none is given'}"
+        raise document.error(path, "a sequence feature without lengths", given=unknown, expected=expected)
+    pooled = next((group.name for group in groups if group.sequence is None), None)
+    if model.hstu is not None and pooled is not None:
+        raise document.error(path, "a table of an HSTU model without a sequence", given=pooled, expected="sequence")
+    return model.model_copy(update={"table_list": None, "tables": Graded(value=groups, **provenance)})

@@ -102,7 +102,8 @@ class TableConfig(Strict):
         name: unique in the list.
         dim: elements per row.
         features: names of the features that share it, or how many they are.
-        pooling: mean lookups per sample and feature, or of each feature.
+        pooling: mean lookups per sample and feature, or of each feature; 1 when left out.
+        sequence: sequence of the model whose positions are looked up instead.
         dtype: element type; the scenario's table precision when left out.
     """
 
@@ -110,12 +111,16 @@ class TableConfig(Strict):
     rows: Rows
     dim: Width
     features: TableCount | Annotated[tuple[str, ...], Field(min_length=1)] = 1
-    pooling: Pooling = 1.0
+    pooling: Pooling | None = None
     dtype: TablePrecision | None = None
+    sequence: str | None = None
 
     @model_validator(mode="after")
     def _one_each(self) -> Self:
-        _require_one_each(self.pooling, self._feature_count)
+        if self.pooling is not None and self.sequence is not None:
+            raise problem("both of pooling and sequence", expected="one of the two", key="pooling")
+        if self.pooling is not None:
+            _require_one_each(self.pooling, self._feature_count)
         return self
 
     @property
@@ -128,9 +133,10 @@ class TableConfig(Strict):
             name=self.name,
             rows=self.rows,
             dim=self.dim,
-            pooling_factor=self.pooling,
+            pooling_factor=None if self.sequence is not None else self.pooling or 1.0,
             features=self._feature_count,
             precision=self.dtype,
+            sequence=self.sequence,
         )
 
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from inputs.errors import InputError, nearest_name
 from inputs.keys import KeyPath, key_text
 from scenarios.dlrm.section import RANGES, Sharding, TableConstraint
+from workloads.dlrm.iteration.sequence_groups import OF_SEQUENCES
 from workloads.dlrm.model.tables import Tables
 from workloads.dlrm.sharding.conforming import CONSTRAINTS
 from workloads.dlrm.sharding.constraints import ALONE, KERNELS, TYPES, TableConstraints, free_tables
@@ -80,7 +81,28 @@ def table_constraints(
         masks += [mask] if known == len(masks) else []
         limits.group[table] = known
     limits = replace(limits, ranks=np.stack(masks))
+    if tables.sequences:
+        _keep_types_of_sequences(limits, tables)
     return limits if limits.bound.any() or not limits.kernels.all() else None
+
+
+def _keep_types_of_sequences(limits: TableConstraints, tables: Tables) -> None:
+    """Leave constrained tables the sharding types that there are for sequences.
+
+    Raises:
+        InputError: a table has none of them.
+    """
+    possible = np.isin(TYPES, OF_SEQUENCES)
+    for table in np.flatnonzero(limits.bound).tolist():
+        given = np.array(TYPES)[limits.types[table]].tolist()
+        limits.types[table] &= possible
+        if not limits.types[table].any():
+            raise InputError(
+                f"the table {tables.names[table]} is one of a sequence, which TorchRec shards otherwise",
+                key=_key(tables.names[table], "sharding_types"),
+                given=", ".join(given),
+                expected=f"some of {', '.join(OF_SEQUENCES)}",
+            )
 
 
 def _set_types(limits: TableConstraints, table: int, entry: TableConstraint, name: str) -> None:
@@ -120,7 +142,10 @@ def _ranks(given: tuple[int, ...] | str, world_size: int, local_world_size: int,
     count = -(-world_size // local_world_size) if nodes else world_size
     each = local_world_size if nodes else 1
     for first, last in places:
-        if last >= count or first > last:
+        if first > last:
+            message, expected = "a range that ends before it begins", "FIRST-LAST"
+            raise InputError(message, key=key, given=given, expected=expected)
+        if last >= count:
             word = "node" if nodes else "rank"
             message, expected = f"a device group with a {word} that does not exist", f"{word}s from 0 to {count - 1}"
             shown = given if isinstance(given, str) else first

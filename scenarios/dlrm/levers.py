@@ -59,7 +59,7 @@ def candidates(resolved: DlrmResolved, placed: DlrmWorkload, bound: Bound) -> It
             if name != workload.sharding.planner:
                 yield _planner(name, even=resolved.world_size > LARGE_RANKS)
     for key, chosen in workload.overlap.model_dump().items():
-        if chosen is False:
+        if chosen is False and (key == "exchange" or not placed.settings.evaluates):
             yield Candidate(f"workload.overlap.{key}=true", most=comm)
     if resolved.cluster.node.gpu is not None:
         scopes = get_args(CudaGraph)
@@ -118,7 +118,7 @@ def _pipelines(placed: DlrmWorkload) -> Iterator[Candidate]:
 
 def _narrower(resolved: DlrmResolved, comm: float) -> Iterator[Candidate]:
     """Narrower types on the wire, one of each width; bf16 for gradients because of their wide range."""
-    for key in WIRE_KEYS:
+    for key in WIRE_KEYS[:1] if resolved.scenario.workload.mode == "eval" else WIRE_KEYS:
         own = BYTES_PER_ELEMENT[getattr(resolved.scenario.precision, key)]
         types = get_args(SumPrecision if key == "all_reduce" else WirePrecision)
         names = types if key == "forward_all_to_all" else reversed(types)

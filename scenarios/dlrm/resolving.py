@@ -23,6 +23,7 @@ PLAN: KeyPath = ("workload", "sharding", "plan")
 PLANNER: KeyPath = ("workload", "sharding", "planner")
 DENSE: KeyPath = ("workload", "dense")
 PLACEMENT: KeyPath = ("placement",)
+MODE: KeyPath = ("workload", "mode")
 UPDATE: KeyPath = ("workload", "embedding_update")
 
 
@@ -34,6 +35,9 @@ def fill(asked: Asked[DlrmModel, DlrmScenario]) -> Filled[DlrmModel]:
     _check_update(document, chosen, asked.cluster)
     _check_dense(asked)
     check_sequences(asked)
+    if chosen.time_to_target is not None and chosen.mode == "eval":
+        expected = "train, whose evaluations are those of time_to_target"
+        raise document.error(MODE, "an evaluation has no target to train for", given="eval", expected=expected)
     sharding, place = _read_sharding(document, asked.scenario, framework)
     section = with_framework_hybrid(chosen, framework, model, asked.world_size)
     section = with_framework_defaults(section, framework).model_copy(

@@ -68,12 +68,12 @@ def sequence_loads(workload: DlrmWorkload) -> SequenceLoads | None:
     settings, none = job.settings, np.zeros(job.settings.world_size)
     lengths = jagged(stack, job.plan.tables, settings)
     over = lengths.padded() if settings.padded else lengths
-    sent = [np.asarray(group.received) for group in job.groups if group.forward]
+    sent, passes = [np.asarray(group.received) for group in job.groups if group.forward], settings.gradient_accumulation
     return SequenceLoads(
-        positions=none + over.positions,
-        flops=none + _operations(stack, settings, over.positions, over.squares).total,
-        served=sum((np.asarray(group.lookup.lookups) for group in job.groups), none),
-        received_bytes=sum(sent, none) * settings.forward_bytes,
+        positions=passes * (none + over.positions),
+        flops=passes * (none + _operations(stack, settings, over.positions, over.squares).total),
+        served=passes * sum((np.asarray(group.lookup.lookups) for group in job.groups), none),
+        received_bytes=passes * sum(sent, none) * settings.forward_bytes,
     )
 
 
@@ -94,7 +94,7 @@ def assumed_lengths(workload: DlrmWorkload) -> list[tuple[float, Constant]]:
     if not float(flops.total):  # no sample of the batch has a position
         return []
     slope = 1.0 + float(flops.attention / flops.total)
-    setting = f"workload.sequence_lengths.{stack.hstu.sequence}={{distribution: file, file: LENGTHS.csv}}"
+    setting = f"'workload.sequence_lengths.{stack.hstu.sequence}={{distribution: file, file: LENGTHS.csv}}'"
     return [(slope, graded("workload.model.sequences", lengths, f"count the lengths, then --set {setting}"))]
 
 

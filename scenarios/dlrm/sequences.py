@@ -11,7 +11,7 @@ from scenarios.dlrm.section import DlrmScenario, DlrmSection
 from scenarios.family import Asked
 from workloads.dlrm.laws.sequence_lengths import LengthLaw
 from workloads.dlrm.model.model import DlrmModel
-from workloads.dlrm.model.sequences import SequenceFeature, read_law
+from workloads.dlrm.model.sequences import SequenceFeature, read_law, why_no_context
 from workloads.graded import Graded
 
 LENGTHS: KeyPath = ("workload", "sequence_lengths")
@@ -53,6 +53,9 @@ def with_sequence_lengths(model: DlrmModel, lengths: Mapping[str, LengthLaw] | N
     """
     sequences = dict(model.sequences or {})
     for name, law in (lengths or {}).items():
+        if not sequences:
+            expected = "a model such as mlperf_dlrm_v4_hstu, or no such key"
+            raise document.error(LENGTHS, f"{model.name} has no sequences", expected=expected)
         if name not in sequences:
             raise document.error(
                 (*LENGTHS, name),
@@ -65,6 +68,10 @@ def with_sequence_lengths(model: DlrmModel, lengths: Mapping[str, LengthLaw] | N
         given = Graded[LengthLaw](value=law, source=SCENARIO, grade="assumed")
         read = read_law(given, feature, document, (*LENGTHS, name))
         sequences[name] = feature.model_copy(update={"lengths": read})
+        if model.hstu is not None and name == model.hstu.context:
+            why = why_no_context(sequences[name])
+            if why is not None:
+                raise document.error((*LENGTHS, name), why, given=law.distribution, expected="fixed, or no such key")
     return model.model_copy(update={"sequences": sequences}) if lengths else model
 
 
@@ -114,6 +121,8 @@ def _unusual(chosen: DlrmSection) -> list[tuple[str, str]]:
         found.append(("hybrid_embedding", "no such key"))
     if chosen.pooling_spread is not None:
         found.append(("pooling_spread", "sequence_lengths"))
+    if chosen.cuda_graph == "iteration":
+        found.append(("cuda_graph", "none or network: the sizes of exchanges differ from batch to batch"))
     if chosen.exchange != "all_to_all":
         found.append(("exchange", "all_to_all"))
     return found

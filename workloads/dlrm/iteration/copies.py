@@ -11,7 +11,7 @@ from workloads.dlrm.model.batch_contents import batch_lookups
 from workloads.dlrm.model.settings import DlrmSettings
 from workloads.dlrm.model.storage import uniform_storage
 from workloads.dlrm.rows.kernels import KernelShards, Summed, amount, dense_gradient, kernels
-from workloads.dlrm.rows.traffic import table_traffic
+from workloads.dlrm.rows.traffic import asked_share, table_traffic
 from workloads.dlrm.sharding.plan import Plan
 
 
@@ -65,10 +65,11 @@ def copied_group(plan: Plan, settings: DlrmSettings) -> EmbeddingGroup:
     total = sent.sum(axis=1, keepdims=True)
     part = np.divide(sent, total, out=np.zeros_like(sent), where=total > 0.0)  # a batch may have no position at all
     own = np.broadcast_to(part, (len(copied), plan.world_size)) * plan.world_size
+    samples = settings.local_batch_size  # ranks of pooled tables have the samples of the largest share
     shards = KernelShards(
         copied,
         dim,
-        settings.local_batch_size,
+        settings.global_batch_size / plan.world_size if tables.sequences else samples,
         1,
         lookups=everywhere if sent.shape[1] == 1 else lambda values: values @ own,
         distinct=everywhere,
@@ -77,6 +78,8 @@ def copied_group(plan: Plan, settings: DlrmSettings) -> EmbeddingGroup:
     )
     made = kernels(tables, settings, shards, uniform_storage(len(tables)))
     size = float(tables.weight_bytes[copied].sum())
+    ranks = 1 if sent.shape[1] > 1 else plan.world_size
+    asked = asked_share(tables, settings)[copied]
     return EmbeddingGroup(
         "data_parallel",
         made.lookup,
@@ -84,5 +87,6 @@ def copied_group(plan: Plan, settings: DlrmSettings) -> EmbeddingGroup:
         int(tables.pooled_dim[copied].sum()),
         copied_parameters=int(tables.rows[copied] @ dim),
         copied_bytes=size,
-        unpooled=amount(dim @ sent / (1 if sent.shape[1] > 1 else plan.world_size)) if tables.sequences else 0.0,
+        received=amount((dim * asked) @ sent / ranks) if tables.sequences else 0.0,
+        unpooled=amount(dim @ sent / ranks) if tables.sequences else 0.0,
     )

@@ -31,6 +31,11 @@ FORWARD_SHARE = 1 / 3
 about twice the kernels of lookups)."""
 
 
+def dense_reader(job: Job) -> str:
+    """The kernel after which the inputs of an interaction, or of a stack of layers over positions, are in place."""
+    return DENSE_READER if job.dense.hstu is None else "vectors_permute"
+
+
 def fill_name(group: EmbeddingGroup) -> str:
     """The kernel that brings rows of a group into its cache."""
     return f"{group.kind}_cache_fill"
@@ -87,11 +92,11 @@ def _record_stack(recorder: Recorder, job: Job, stack: HstuPart, ago: int) -> in
     recorder.wait_in_calls(*pooled)
     record_features(recorder, job, FORWARD)
     made = StackForward(recorder, StackKernels.of(job, stack), linear, FORWARD)
-    reader = made.record(DENSE_READER)
+    reader = made.record(dense_reader(job))
     for name in pooled:
         recorder.depend(reader, name, lag=ago)
     record_mlp(recorder, job, job.dense.top, "top_mlp_forward", samples=made.kernels.positions.targets)
-    record_loss(recorder, job)
+    record_loss(recorder, job, made.kernels.positions.targets)
     return reader
 
 
@@ -218,9 +223,10 @@ def record_cross(recorder: Recorder, job: Job, weights: GatheredWeights | None) 
             recorder.kernel(f"{layer.name}_activation", combine, section="interaction_forward")
 
 
-def record_loss(recorder: Recorder, job: Job) -> None:
+def record_loss(recorder: Recorder, job: Job, predictions: Amount | None = None) -> None:
     """The loss of the top MLP's output, which the host may read, and its gradient, unless the job only evaluates."""
-    size = job.vector_bytes(job.dense.top[-1].outputs)
+    made = job.batch if predictions is None else predictions
+    size = made * float(job.dense.top[-1].outputs * job.element_bytes)
     work = Elementwise(2 * size, size)
     recorder.kernel("loss", work, section="loss", launches=2, operators=["aten::mse_loss"])
     if job.waits_for_copies_and_loss:

@@ -44,8 +44,8 @@ class EmbeddingGroup:
         lookup: forward kernel.
         update: backward kernel fused with the optimizer.
         width: elements of the pooled vectors of one sample, all tables of the group; 0 for sequences.
-        received: elements of the vectors of sequences that a rank receives, of each lookup or of each row once; as the
-            next ``[P]`` where ranks differ.
+        received: elements of the vectors of sequences that a rank receives, or looks up in copied tables: of each
+            lookup, or of each row once; as the next ``[P]`` where ranks differ.
         unpooled: elements of the vectors of its lookups, a vector for each.
         lengths: bag lengths sent to the owners, None for copies.
         values: indices sent to the owners, None for copies.

@@ -9,6 +9,7 @@ are counted in vectors of a position, from generative-recommenders (``stu.py``, 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
@@ -30,7 +31,7 @@ class StackPositions:
         own: positions of the sequence, candidates included.
         all: positions that layers run over, contextual ones included, and padding where there is any.
         squares: sum of the squares of the samples' ``all``.
-        targets: candidates.
+        targets: positions that predictions are made for: candidates, or all of the sequence where it has none.
     """
 
     samples: Amount
@@ -51,12 +52,13 @@ def stack_positions(stack: HstuPart, tables: Tables, settings: DlrmSettings) -> 
     found = jagged(stack, tables, settings)
     over = found.padded() if settings.padded else found
     sequence = next(known for known in tables.sequences if known is not None and known.attended)
+    context = found.samples * stack.contextual
     return StackPositions(
         samples=amount(found.samples),
         own=amount(over.positions - found.samples * stack.contextual),
         all=amount(over.positions),
         squares=amount(over.squares),
-        targets=amount(found.samples * sequence.targets),
+        targets=amount(found.samples * sequence.targets if sequence.targets else found.positions - context),
     )
 
 
@@ -65,9 +67,15 @@ def unpooled_elements(job: Job) -> Amount:
     return sum((group.unpooled for group in job.groups), 0.0)
 
 
-def received_elements(job: Job) -> Amount:
-    """Elements that a rank receives of them, copied tables included: fewer where it asks for a row once."""
-    return sum((group.received if group.forward else group.unpooled for group in job.groups), 0.0)
+def received_bytes(job: Job, direction: Literal["forward", "backward"]) -> Amount:
+    """Size of the vectors that a rank receives, or of the gradients that it sends, a row once where it asks once.
+
+    Vectors of sharded tables have the number format of the wire, those of copied tables that of a lookup.
+    """
+    settings, forward = job.settings, direction == "forward"
+    wire = settings.forward_bytes if forward else settings.backward_bytes
+    own = settings.lookup_bytes(summed=False) if forward else settings.gradient_bytes(gathered=False)
+    return sum((group.received * (wire if group.forward else own) for group in job.groups), 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +113,7 @@ class StackKernels:
             bytes=(positions.all * moved * element + biases) * (2.0 if backward else 1.0),
             head_dim=max(hstu.qk_width.value, hstu.value_width.value),
             sequence=amount(np.maximum(positions.squares, 1.0) / np.maximum(positions.all, 1.0)),
-            precision=self.job.precision,
+            precision="bf16" if self.job.precision == "fp8" else self.job.precision,
             causal=True,
             backward=backward,
             kernel=hstu.attention_kernel,

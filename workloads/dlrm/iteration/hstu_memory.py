@@ -5,6 +5,7 @@ Counted as PyTorch keeps them (autograd of generative-recommenders' modules), in
 - forward: the received vectors, which the model's forward still references; what autograd keeps; the last layer's
   normalised input and UVQK;
 - backward of the last layer: what autograd keeps; UVQK computed again, its gradient, and those of x and the attention;
+- evaluation: no more than a layer at a time, with its input; or the received vectors and those with candidates behind;
 - embedding backward: gradients of the received vectors, their copy in the order of the owners, and the gradients that
   an owner receives. Before the forward pass the owner's vectors and the received ones take less.
 """
@@ -46,11 +47,12 @@ def stack_peak(
 ) -> tuple[FloatArray, FloatArray]:
     """Activations and buffers of each rank at its peak moment; two ``[P]``."""
     element, every = float(settings.dense_bytes), positions.all
-    cast = vectors.received * (element / settings.forward_bytes)
+    cast = vectors.received * (element / settings.lookup_bytes(summed=False))
     biases = positions.squares * element * stack.hstu.stores_bias
     if settings.evaluates:
-        layer = every * element * max(_layer_width(stack), stack.width) + biases
-        moments = [(vectors.received + cast + layer, 0.0), (0.0, vectors.received + vectors.served)]
+        layer = every * element * _evaluated_width(stack) + biases
+        joined = 2.0 * vectors.received  # candidates behind the histories: a copy of both
+        moments = [(vectors.received + cast + layer, 0.0), (joined, 0.0), (0.0, vectors.received + vectors.served)]
     else:
         kept = cast + _kept_bytes(stack, positions, element)
         if stack.hstu.recomputes:
@@ -89,6 +91,11 @@ def _of_mlp(layers: Sequence[DenseLayer]) -> int:
 def _layer_width(stack: HstuPart) -> int:
     """Elements of a position that a layer frees again in its forward pass: normalised x and UVQK, or the gated rest."""
     return max(stack.width + stack.hstu.projected, PROJECTED * stack.hstu.values)
+
+
+def _evaluated_width(stack: HstuPart) -> int:
+    """Elements of a position of a layer where nothing is kept: x, UVQK, and the attention or the normalised x."""
+    return stack.width + stack.hstu.projected + max(stack.hstu.values, stack.width)
 
 
 def _backward_width(stack: HstuPart) -> int:

@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from simulator.operators import Amount, Elementwise, Gemm
 from simulator.work import Work
-from workloads.dlrm.iteration.hstu_kernels import StackKernels, received_elements, unpooled_elements
+from workloads.dlrm.iteration.hstu_kernels import StackKernels, received_bytes, unpooled_elements
 from workloads.dlrm.model.hstu_part import HstuPart
 from workloads.dlrm.model.layers import DenseLayer
 from workloads.graph.recorder import Recorder
@@ -44,11 +44,6 @@ class _Tasks:
     def arrived(self) -> Amount:
         """Elements of the vectors of a rank's lookups."""
         return unpooled_elements(self.kernels.job)
-
-    @property
-    def received(self) -> Amount:
-        """Elements that come over the wire, or from copied tables: fewer where a row is asked for once."""
-        return received_elements(self.kernels.job)
 
     def kernel(self, name: str, work: Work, *, launches: int = 1) -> int:
         """A kernel; returns the task."""
@@ -91,11 +86,12 @@ class StackForward(_Tasks):
     def _inputs(self, reader: str) -> int:
         """Bring the vectors into order and precision, and to the width of the layers."""
         job, stack = self.kernels.job, self.stack
-        wire = self.arrived * job.settings.forward_bytes
-        first = self.kernel(reader, Elementwise(self.received * job.settings.forward_bytes, wire))
-        self.kernel("candidates_concat", Elementwise(wire, wire))
-        if job.settings.forward_bytes > job.element_bytes:
-            self.kernel("vectors_cast", Elementwise(wire, self.arrived * job.element_bytes))
+        element = job.settings.lookup_bytes(summed=False)
+        vectors = self.arrived * element
+        first = self.kernel(reader, Elementwise(received_bytes(job, "forward"), vectors))
+        self.kernel("candidates_concat", Elementwise(vectors, vectors))
+        if element > job.element_bytes:
+            self.kernel("vectors_cast", Elementwise(vectors, self.arrived * job.element_bytes))
         own, width = self.kernels.positions.own, float(stack.width)
         mlps = [mlp for mlp in (*stack.content, stack.action) if mlp]
         for mlp in mlps:
@@ -207,11 +203,12 @@ class StackBackward(_Tasks):
             self.ready(context, self.section)
         for mlp in reversed([mlp for mlp in (*stack.content, stack.action) if mlp]):
             self._mlp(mlp, own)
-        wire = self.arrived * job.settings.backward_bytes
-        if job.settings.backward_bytes > job.element_bytes:
-            self.kernel("vectors_cast_backward", Elementwise(self.arrived * job.element_bytes, wire))
-        self.kernel("candidates_concat_backward", Elementwise(wire, wire))
-        self.kernel("vectors_permute_backward", Elementwise(wire, self.received * job.settings.backward_bytes))
+        element = job.settings.gradient_bytes(gathered=False)
+        vectors = self.arrived * element
+        if element > job.element_bytes:
+            self.kernel("vectors_cast_backward", Elementwise(self.arrived * job.element_bytes, vectors))
+        self.kernel("candidates_concat_backward", Elementwise(vectors, vectors))
+        self.kernel("vectors_permute_backward", Elementwise(vectors, received_bytes(job, "backward")))
 
     def _mlp(self, layers: Sequence[DenseLayer], positions: Amount) -> None:
         for layer in reversed(layers):

@@ -90,13 +90,13 @@ class InputPath:
 
     def splits(self) -> None:
         """Permute features and exchange splits."""
+        if self._job.settings.index_dedup:
+            self._deduplicate()
         if not self._job.exchanges_indices:
             return
         values = float(sum(np.mean(g.values.bytes) for g in self._job.groups if g.values is not None))
         permute = self._recorder.kernel(PERMUTE, Elementwise(values, values), stream=self._stream, section=SECTION)
         self._recorder.depend(permute, COPY, lag=self._schedule.copy - self._schedule.splits)
-        if self._job.settings.index_dedup:
-            self._deduplicate()
         for group in self._job.groups:
             if group.cut_by_rows and group.values is not None:
                 indices = float(np.mean(group.values.bytes))
@@ -120,7 +120,8 @@ class InputPath:
         rows = np.full(len(lookups), float(tables.rows.sum()))
         moved = amount(sort_bytes(lookups, rows, settings.index_bytes) / 2)
         work = Elementwise(moved, moved)
-        self._recorder.kernel(DEDUP, work, stream=self._stream, section=SECTION, launches=_DEDUP_LAUNCHES)
+        dedup = self._recorder.kernel(DEDUP, work, stream=self._stream, section=SECTION, launches=_DEDUP_LAUNCHES)
+        self._recorder.depend(dedup, COPY, lag=self._schedule.copy - self._schedule.splits)
 
     def indices(self) -> None:
         """Wait for the splits on the host, exchange lengths and values, permute back."""

@@ -21,7 +21,7 @@ import numpy as np
 from simulator.operators import Amount, FloatArray
 from simulator.precisions import WIRE_BYTES
 from simulator.program import IntArray
-from workloads.dlrm.iteration.hstu_kernels import received_elements, stack_positions, unpooled_elements
+from workloads.dlrm.iteration.hstu_kernels import received_bytes, stack_positions, unpooled_elements
 from workloads.dlrm.iteration.hstu_memory import SequenceBytes, stack_peak
 from workloads.dlrm.iteration.job import PAYLOAD_BYTES, Job, attended_positions, make_job
 from workloads.dlrm.iteration.layer_parts import LayerPart, layer_parts
@@ -114,19 +114,18 @@ def _beside_sequences(part: DensePart, stack: HstuPart, tables: Tables, settings
     """`bytes_beside_tables` of a stack of HSTU layers, on the rank with the longest histories."""
     positions, lookups = stack_positions(stack, tables, settings), batch_lookups(tables, settings)
     elements = (tables.dim @ lookups) / (1 if lookups.shape[1] > 1 else settings.world_size)
-    wire = max(settings.forward_bytes, settings.backward_bytes)
+    element, gradient = settings.lookup_bytes(summed=False), settings.gradient_bytes(gathered=False)
     rows = lookups * asked_share(tables, settings)[:, None]
-    asked = (tables.dim @ rows) / (1 if lookups.shape[1] > 1 else settings.world_size) * wire
-    vectors = SequenceBytes(
-        elements * settings.forward_bytes, elements * settings.backward_bytes, asked, float(asked.mean())
-    )
+    asked = (tables.dim @ rows) / (1 if lookups.shape[1] > 1 else settings.world_size)
+    served = float(asked.mean()) * max(element, gradient)
+    vectors = SequenceBytes(elements * element, elements * gradient, asked * settings.backward_bytes, served)
     activations, buffers = stack_peak(stack, positions, vectors, settings, settings.world_size)
     schedule, per_byte = SCHEDULES[settings.pipeline], 2 + DENSE_STATE[settings.optimizer.dense]
     indices = float((lookups.sum(axis=0) / (1 if lookups.shape[1] > 1 else settings.world_size)).max())
     batch = indices * settings.index_bytes + settings.local_batch_size * tables.feature_count * settings.length_bytes
     payload = float(np.max(attended_positions(tables, settings))) * PAYLOAD_BYTES
     inputs = schedule.batches_on_device * (batch + payload) + schedule.exchanged_on_device * batch
-    ahead = schedule.lookup * float(elements.max()) * settings.forward_bytes
+    ahead = schedule.lookup * float(elements.max()) * element
     reserve = settings.framework.reserve_bytes.value + _cast_weight_bytes(part, {}, settings)
     own = part.bytes * (per_byte - settings.evaluates)  # an evaluation has no gradients
     return float((activations + buffers).max()) + own + inputs + ahead + reserve
@@ -182,14 +181,15 @@ def _evaluation_peak(job: Job) -> tuple[FloatArray, FloatArray]:
 
 def _stack_peak(job: Job, stack: HstuPart) -> tuple[FloatArray, FloatArray]:
     """The same of a stack of HSTU layers (`workloads.dlrm.iteration.hstu_memory`)."""
-    received, asked = unpooled_elements(job), received_elements(job)
+    received = unpooled_elements(job)
     served: Amount = 0.0
     for group in job.groups:
         for call in group.forward:
             served = served + np.asarray(call.bytes) / WIRE_BYTES[call.dtype]
-    settings, wire = job.settings, max(job.settings.forward_bytes, job.settings.backward_bytes)
-    own = received * settings.forward_bytes, received * settings.backward_bytes
-    vectors = SequenceBytes(*own, asked * settings.backward_bytes, served * wire)
+    settings = job.settings
+    element, gradient = settings.lookup_bytes(summed=False), settings.gradient_bytes(gathered=False)
+    sent = received_bytes(job, "backward")
+    vectors = SequenceBytes(received * element, received * gradient, sent, served * max(element, gradient))
     positions = stack_positions(stack, job.plan.tables, settings)
     activations, buffers = stack_peak(stack, positions, vectors, settings, job.plan.world_size)
     return activations + _cast_weight_bytes(job.dense, job.parts, settings), buffers
@@ -259,8 +259,9 @@ def _input_bytes(job: Job) -> Amount:
 
 def _pooled_ahead_bytes(job: Job) -> Amount:
     """Pooled vectors, or vectors of sequences, of the batches that are looked up ahead."""
-    size = (job.batch * job.pooled_width + unpooled_elements(job)) * job.settings.forward_bytes
-    return SCHEDULES[job.settings.pipeline].lookup * size
+    pooled = job.batch * job.pooled_width * job.settings.forward_bytes
+    unpooled = unpooled_elements(job) * job.settings.lookup_bytes(summed=False)
+    return SCHEDULES[job.settings.pipeline].lookup * (pooled + unpooled)
 
 
 def _queued_batches(settings: DlrmSettings) -> int:

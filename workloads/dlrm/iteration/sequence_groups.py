@@ -21,7 +21,11 @@ from workloads.dlrm.rows.blocks import block_shares
 from workloads.dlrm.rows.kernels import KernelShards, amount, kernels
 from workloads.dlrm.rows.traffic import asked_share
 from workloads.dlrm.sharding.plan import Plan
+from workloads.dlrm.sharding.plan_file import ShardingType
 from workloads.graph.levels import WORLD
+
+OF_SEQUENCES: tuple[ShardingType, ...] = ("table_wise", "column_wise", "row_wise", "data_parallel")
+"""Sharding types of tables of sequences (torchrec/distributed/embedding.py, ``sharding_types``)."""
 
 
 def sequence_groups(plan: Plan, settings: DlrmSettings) -> tuple[EmbeddingGroup, ...]:
@@ -43,7 +47,7 @@ def sequence_groups(plan: Plan, settings: DlrmSettings) -> tuple[EmbeddingGroup,
             f"the table {plan.tables.names[within_nodes[0]]} of a sequence is cut within nodes",
             key="workload.sharding",
             given=plan.sharding_types[within_nodes[0]],
-            expected="table_wise, column_wise, row_wise or data_parallel",
+            expected=f"one of {', '.join(OF_SEQUENCES)}",
         )
     groups: list[EmbeddingGroup] = []
     if len(plan.columns):

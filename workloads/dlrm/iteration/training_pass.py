@@ -7,7 +7,7 @@ from collections.abc import Callable
 from workloads.dlrm.iteration.backward import OPTIMIZER, Backward
 from workloads.dlrm.iteration.divided_layers import GatheredWeights
 from workloads.dlrm.iteration.forward import (
-    DENSE_READER,
+    dense_reader,
     fill_name,
     record_bottom_of_all,
     record_dense,
@@ -15,7 +15,7 @@ from workloads.dlrm.iteration.forward import (
     record_lookup,
 )
 from workloads.dlrm.iteration.groups import EmbeddingGroup
-from workloads.dlrm.iteration.input_path import COPY, INDICES, InputPath
+from workloads.dlrm.iteration.input_path import COPY, DEDUP, INDICES, InputPath
 from workloads.dlrm.iteration.job import Job
 from workloads.graph.recorder import DEFAULT, LOOKUP, PREFETCH, Recorder
 from workloads.graph.schedule import Part, Schedule
@@ -76,6 +76,8 @@ class _Pass:
         self._after_updates(reader, f"{group.kind}_update")
         if group.values is None:  # copied tables read the batch as copied, and the dense optimizer updates them
             self._recorder.depend(reader, COPY, lag=self._schedule.copy - ahead)
+            if self._job.settings.index_dedup:
+                self._recorder.depend(reader, DEDUP, lag=self._schedule.splits - ahead)
             self._after_updates(reader, OPTIMIZER)
         elif self._job.exchanges_indices:
             ago = 0 if self._job.settings.on_host else self._schedule.indices - ahead
@@ -96,11 +98,11 @@ class _Pass:
     def _backward(self) -> None:
         """Backward and optimizers; a batch's place on the device is free when it has been read for the last time."""
         if self._job.settings.evaluates:
-            self._path.free_after(DENSE_READER)
+            self._path.free_after(dense_reader(self._job))
             return
         last, updates = Backward(self._recorder, self._job, self._weights).record()
         for group, update in zip(self._job.groups, updates, strict=True):
             if self._schedule.lookup:  # the lookups of a later batch come first: all its rows are equally old
                 self._recorder.depend(update, f"{group.kind}_lookup")
-        for reader in [DENSE_READER if last is None else last, *updates]:
+        for reader in [dense_reader(self._job) if last is None else last, *updates]:
             self._path.free_after(reader)

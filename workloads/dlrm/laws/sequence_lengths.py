@@ -51,6 +51,10 @@ class LengthLaw(Strict):
     weights: Annotated[tuple[Weight, ...], Field(min_length=1)] | None = Field(
         None, description="of histogram: how often each comes, in any unit"
     )
+    cut: bool | None = Field(
+        None,
+        description="of fixed, uniform, histogram, file: lengths beyond the maximum are cut to it (default: refused)",
+    )
     file: str | None = Field(
         None, description="of file: a CSV with a column length and, where lengths are counted, a column count"
     )
@@ -122,28 +126,34 @@ def check_longest(law: LengthLaw, maximum: int) -> None:
     Raises:
         InputError: one does.
     """
-    if law.longest(maximum) > maximum:
+    if law.longest(maximum) > maximum and not law.cut:
         raise InputError(
             BEYOND,
             given=law.longest(maximum),
-            expected=f"at most max_length, {maximum:,}",
+            expected=f"at most max_length, {maximum:,}, or cut: true",
         )
 
 
-def read_lengths(file: Path, maximum: int) -> LengthLaw:
+def read_lengths(file: Path, maximum: int, *, cut: bool = False) -> LengthLaw:
     """The histogram of a CSV of lengths: a column ``length``, and ``count`` where equal lengths share a row.
+
+    Args:
+        cut: whether lengths beyond ``maximum`` are cut to it instead of refused.
 
     Raises:
         InputError: the file is wrong, with the line; or has a length beyond ``maximum``.
     """
     counts = np.zeros(maximum + 1)
     for row in csv_rows(csv_text(file), file, partial(_header, file=file)):
-        length = int(row.number("length", least=0))
-        if length > maximum:
-            raise InputError(
-                BEYOND, file=file, line=row.line, given=length, expected=f"at most max_length, {maximum:,}"
-            )
-        counts[length] += row.number("count") if "count" in row.cells else 1.0
+        given = row.number("length", least=0)
+        length = int(given)
+        if length != given:
+            message, expected = "a length is a whole number", "positions, such as 512"
+            raise InputError(message, file=file, line=row.line, key="length", given=given, expected=expected)
+        if length > maximum and not cut:
+            expected = f"at most max_length, {maximum:,}, or cut: true"
+            raise InputError(BEYOND, file=file, line=row.line, given=length, expected=expected)
+        counts[min(length, maximum)] += row.number("count") if "count" in row.cells else 1.0
     found = np.flatnonzero(counts)
     if not len(found):
         raise InputError("the file has no lengths", given=file.name, expected="at least one length")

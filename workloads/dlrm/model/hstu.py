@@ -42,7 +42,7 @@ class Hstu(Strict):
         preprocessor_width: hidden width of the MLPs that bring vectors of a position to ``width``.
         action_width: elements of the embedding of a position's action; None: positions have no actions.
         position_buckets: rows of the learned vectors of positions and of times together; None: there are none.
-        bias_buckets: learned biases of relative positions and times of each head, which are added to the scores; None:
+        bias_buckets: learned biases of relative positions and times, which are added to the scores of all heads; None:
             there are none.
         bias_stored: whether the biases of all pairs of positions are written to memory and read by the attention;
             False: its kernel looks them up.

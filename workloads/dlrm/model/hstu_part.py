@@ -79,8 +79,8 @@ class HstuPart:
         """Learned biases of a layer's scores, counted as a linear layer; None: there are none."""
         if self.hstu.bias_buckets is None:
             return None
-        buckets, heads = self.hstu.bias_buckets.value, self.hstu.heads.value
-        return DenseLayer(f"hstu_{number}_bias", buckets, heads, activation=False, bias=False)
+        buckets = self.hstu.bias_buckets.value
+        return DenseLayer(f"hstu_{number}_bias", buckets, 1, activation=False, bias=False)
 
     @property
     def position_vectors(self) -> DenseLayer | None:
@@ -135,27 +135,35 @@ def hstu_part(hstu: Hstu, tables: Tables) -> HstuPart:
     dims = _dims(tables, hstu.sequence)
     if not dims:
         raise InputError(
-            "no table has vectors of the sequence", key="hstu.sequence", given=hstu.sequence, expected="its tables"
+            "no table has vectors of the sequence",
+            key="workload.model.hstu.sequence",
+            given=hstu.sequence,
+            expected="its tables",
         )
     context = _dims(tables, hstu.context) if hstu.context is not None else []
+    if hstu.context is not None and not context:
+        key, expected = "workload.model.hstu.context", f"a table with sequence: {hstu.context}, or no context"
+        raise InputError("no table has contextual vectors", key=key, given=hstu.context, expected=expected)
     known = {hstu.sequence, hstu.context}
     other = next((n for n, s in zip(tables.names, tables.sequence_names, strict=True) if s not in known), None)
     if other is not None:
         raise InputError(
             "a table of neither the history nor its context",
-            key="tables",
+            key="workload.model.tables",
             given=other,
             expected=f"sequence: {hstu.sequence}" + (f" or {hstu.context}" if hstu.context else ""),
         )
     if len(set(context)) > 1:
         given = ", ".join(map(str, sorted(set(context))))
-        raise InputError("contextual vectors of several widths", key="tables", given=given, expected="equal dims")
+        raise InputError(
+            "contextual vectors of several widths", key="workload.model.tables", given=given, expected="equal dims"
+        )
     if hstu.preprocessor_width is None and (sum(dims) != hstu.width.value or set(context) - {hstu.width.value}):
         raise InputError(
             "vectors of another width than the layers, and no MLP before them",
-            key="hstu.width",
-            given=hstu.width.value,
-            expected=f"{sum(dims)}, or preprocessor_width",
+            key="workload.model.hstu.width",
+            given=", ".join(map(str, sorted({sum(dims), *context}))),
+            expected=f"{hstu.width.value} elements, or preprocessor_width",
         )
     content_dims = (dims[0], *([sum(dims[1:])] if len(dims) > 1 else []))
     actions = None if hstu.action_width is None else hstu.action_width.value

@@ -18,7 +18,7 @@ from workloads.dlrm.laws.index_laws import IndexLaw
 from workloads.dlrm.laws.pooling import PoolingSpread
 from workloads.dlrm.model.hstu import Hstu
 from workloads.dlrm.model.measured_rows import everywhere, with_counts
-from workloads.dlrm.model.sequences import SequenceFeature, check_named, with_lengths
+from workloads.dlrm.model.sequences import SequenceFeature, check_named, why_no_context, with_lengths
 from workloads.dlrm.model.table_list import PoolingFactor, Rows, TableCount, TableGroup, Width, read_table_list
 from workloads.family import Model
 from workloads.graded import Graded, value_path
@@ -159,6 +159,9 @@ def check_sequences(model: DlrmModel) -> None:
             known = f"one of sequences: {', '.join(given) or 'none is given'}"
             nearest = nearest_name(name, given)
             raise problem("a sequence without lengths", expected=known, nearest=nearest, key=f"hstu.{key}")
+    if model.hstu.context is not None and (why := why_no_context(given[model.hstu.context])) is not None:
+        expected = "max_length: 1, lengths: {distribution: fixed}, and no targets"
+        raise problem(why, expected=expected, key=f"sequences.{model.hstu.context}")
     if model.mlp is None or model.mlp.dense_features.value or model.mlp.bottom.value:
         expected = "mlp with dense_features: 0, bottom: [], and top"
         raise problem("a stack of HSTU layers reads sequences only", expected=expected, key="mlp")

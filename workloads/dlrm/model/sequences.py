@@ -138,7 +138,9 @@ def _read(law: Graded[LengthLaw], feature: SequenceFeature, document: Document, 
     file = given if line is None else document.file.parent / given
     if not file.is_file():
         raise InputError("no such file", given=law.value.file, expected="a CSV with a column length")
-    return law.model_copy(update={"value": read_lengths(file, maximum), "note": f"as counted in {file.name}"})
+    return law.model_copy(
+        update={"value": read_lengths(file, maximum, cut=bool(law.value.cut)), "note": f"as counted in {file.name}"}
+    )
 
 
 def _check_positions(law: LengthLaw, feature: SequenceFeature) -> None:
@@ -152,6 +154,14 @@ def _check_positions(law: LengthLaw, feature: SequenceFeature) -> None:
         raise InputError("no sample has a position", given="lengths of 0", expected="a length above 0, or targets")
 
 
+def why_no_context(feature: SequenceFeature) -> str | None:
+    """Reason why features cannot stand before a history, each as one position; None where they can."""
+    law, targets = feature.lengths.value, feature.targets
+    if feature.max_length.value != 1 or law.distribution != "fixed" or law.mean not in (None, 1.0):
+        return "a contextual feature has one position in every sample"
+    return "a contextual feature has no candidates" if targets is not None and targets.value else None
+
+
 def check_named(
     groups: tuple[TableGroup, ...], sequences: Mapping[str, SequenceFeature], document: Document, path: KeyPath
 ) -> None:
@@ -161,7 +171,7 @@ def check_named(
         groups: groups at ``path`` of ``document``.
 
     Raises:
-        InputError: a table names a sequence without lengths.
+        InputError: a table names a sequence without lengths, or no table names a sequence.
     """
     for number, group in enumerate(groups):
         if group.sequence is not None and group.sequence not in sequences:
@@ -172,3 +182,7 @@ def check_named(
                 expected=f"one of sequences: {', '.join(sequences) or 'none is given'}",
                 nearest=nearest_name(group.sequence, sequences),
             )
+    unused = next((name for name in sequences if all(group.sequence != name for group in groups)), None)
+    if unused is not None:
+        expected = f"sequence: {unused} of a table, or no such sequence"
+        raise document.error(path, "no table looks up the positions of a sequence", given=unused, expected=expected)

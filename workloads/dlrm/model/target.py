@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from math import ceil
-from typing import Annotated
+from typing import Annotated, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from inputs.model import Strict
+from inputs.model import Strict, problem
 from inputs.quantities import Quantity
 
 TargetSamples = Annotated[int, Quantity("count", 1, 1e18)]
@@ -23,6 +23,13 @@ class TimeToTarget(Strict):
     evaluate_every: TargetSamples | None = Field(
         None, description="samples trained between two evaluations (default: one evaluation, at the end)"
     )
+
+    @model_validator(mode="after")
+    def _evaluations_of_samples(self) -> Self:
+        if self.evaluate_every is not None and self.evaluation_samples is None:
+            what, expected = "evaluations without samples", "evaluation_samples, or no evaluate_every"
+            raise problem(what, expected=expected, key="evaluate_every")
+        return self
 
     @property
     def evaluations(self) -> int:

@@ -111,6 +111,8 @@ def missed_shares(
         samples: number of samples whose lookups it serves.
         parts: ranks over which its rows are spread; each sees that part of the lookups and of the rows.
     """
+    if settings.index_dedup:  # a rank asks for a row once, and other ranks much later
+        return np.ones((len(CACHE_BYTES), len(table)))
     sizes, size = np.unique(row_bytes, return_inverse=True)
     kinds, kind = np.unique(table * len(sizes) + size, return_inverse=True)
     found, per_sample = np.ones((len(CACHE_BYTES), len(kinds))), tables.lookups_per_sample

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from scenarios.candidates import Candidate
+from scenarios.capacity import MemoryReport, capacities_bytes
 from scenarios.dlrm.levers import candidates
 from scenarios.dlrm.plans import PlanningJob, plan_of
 from scenarios.dlrm.sequence_sections import assumed_lengths, sequence_loads, sequences_of
@@ -29,6 +30,10 @@ from workloads.dlrm.model.tables import expand_tables
 from workloads.dlrm.rows.cache import hit_rates
 from workloads.dlrm.sharding.plan import Plan
 from workloads.graph.schedule import SCHEDULES
+
+NEARLY_FULL = 0.95
+"""Fraction of a rank's memory from which the lengths of a batch decide whether a job fits: PyTorch's allocator keeps a
+few percent in fragments."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +87,20 @@ class PlacedDlrm:
         return assumed_lengths(self.workload)
 
     def warnings(self) -> list[str]:
-        """Tables that were shrunk."""
+        """Tables that were shrunk, and memory that the lengths of another batch may exceed."""
         scale = self.workload.plan.rows_scale
-        return [f"the rows of all tables were scaled by {scale:.4f} to fit (rows_scaling)"] if scale < 1 else []
+        scaled = [f"the rows of all tables were scaled by {scale:.4f} to fit (rows_scaling)"] if scale < 1 else []
+        return [*scaled, *self._nearly_full()]
+
+    def _nearly_full(self) -> list[str]:
+        """Note on a rank whose memory is nearly full with the histories of one batch."""
+        if not self.workload.plan.tables.sequences:
+            return []
+        capacity = capacities_bytes(self.resolved.cluster, self.resolved.world_size)["hbm"]
+        used = MemoryReport(self.workload.memory(), {"hbm": capacity}).most_bytes / capacity
+        if used < NEARLY_FULL:
+            return []
+        return [f"the fullest rank needs {100 * used:.0f} % of its memory: longer histories in a batch may not fit"]
 
     def device_waits_s(self) -> Mapping[str, float]:
         """Waits by feature that a rank looks up, and by feature of the model."""

@@ -24,6 +24,8 @@ from scenarios.transformer.section import TransformerScenario
 from simulator.analysis import Analysis, analyse, iteration_time
 from simulator.engine import run
 from simulator.lowering import lower
+from workloads.dlrm.model.model import DlrmModel
+from workloads.dlrm.model.sequences import lengths_of
 
 
 def iteration_s(resolved: ResolvedScenario) -> float:
@@ -59,7 +61,7 @@ class Small(NamedTuple):
 
 FITS = {"dlrm": (1, ["workload.rows_scaling=fit"]), "convnet": (2, []), "transformer": (1, [])}
 """Part of its batch per rank with which a shipped job takes twice that, and the settings for few nodes, by kind."""
-FULL = {"mlperf_dlrm_v4_hstu": 2}
+FULL = {"mlperf_dlrm_v4_hstu": 2, "mlperf_dlrm_v4_hstu_mi350x": 2}
 """The same part of jobs that fill the memory of their GPUs with activations, by name."""
 
 
@@ -72,6 +74,17 @@ def least_ranks(resolved: ResolvedScenario) -> int:
     return settings_of(resolved).sizes.replica
 
 
+def equal_lengths(resolved: ResolvedScenario) -> list[str]:
+    """Settings that give all histories the mean length: another batch has other lengths, and laws compare batches."""
+    model = resolved.model
+    if not isinstance(model, DlrmModel) or model.hstu is None:
+        return []
+    name = model.hstu.sequence
+    lengths = lengths_of(model.sequences or {}, None, ())[name]
+    mean = int(lengths.law.mean_length(lengths.maximum))
+    return [f"workload.sequence_lengths={{{name}: {{distribution: fixed, mean: {mean}}}}}"]
+
+
 @cache
 def small(name: str, nodes: int, batches: int = 1, *more: str) -> Small:
     """The scenario on ``nodes`` nodes, or as many copies of a larger model, with its batch so many times or in part."""
@@ -80,7 +93,7 @@ def small(name: str, nodes: int, batches: int = 1, *more: str) -> Small:
     part = FULL.get(name, part)
     ranks = min(nodes * max(whole.cluster.node.ranks, least_ranks(whole)), whole.world_size)
     batch = whole.batch_on(ranks) * batches // part
-    settings = (f"world_size={ranks}", f"workload.global_batch_size={batch}", *fitting, *more)
+    settings = (f"world_size={ranks}", f"workload.global_batch_size={batch}", *fitting, *equal_lengths(whole), *more)
     return Small(settings, planned(name, *settings))
 
 

@@ -49,6 +49,8 @@ def without_new_keys(section, recorded):
 
 def without_new_fields(value, recorded):
     """The value without optional fields that the record, written by an older version, does not have."""
+    if isinstance(value, list) and isinstance(recorded, list) and len(value) == len(recorded):
+        return [without_new_fields(item, known) for item, known in zip(value, recorded, strict=True)]
     if not (isinstance(value, dict) and isinstance(recorded, dict)):
         return value
     return {

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from benchmarks.rows import Row, show
 
-TORCH = "torch"
-"""Package that ``captures`` and ``steps`` import, which ``make demo`` does not install."""
+FURTHER = dict.fromkeys(("ijson", "playwright"), "pip install --editable '.[dev]'") | {"torch": "make trainer"}
+"""Packages that some benchmarks import and ``make demo`` does not install, and the command that does."""
 
 
 def _rows(module: str, *given: object, **options: object) -> Iterable[Row]:
@@ -75,9 +75,9 @@ def main() -> int:
     try:
         return 0 if show(BENCHMARKS[arguments.name](arguments), as_json=arguments.json) else 1
     except ModuleNotFoundError as missing:
-        if missing.name != TORCH:
+        if missing.name not in FURTHER:
             raise
-        parser.error(f"{arguments.name} needs PyTorch: make trainer")
+        parser.error(f"{arguments.name} needs {missing.name}: {FURTHER[missing.name]}")
 
 
 if __name__ == "__main__":

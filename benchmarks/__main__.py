@@ -5,68 +5,51 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Iterable
+from importlib import import_module
 from pathlib import Path
 
-from benchmarks import (
-    attention,
-    captures,
-    choosers,
-    cli,
-    convnets,
-    convolutions,
-    costs,
-    embedding,
-    engine,
-    estimates,
-    figures,
-    gemms,
-    host_laws,
-    intervals,
-    killed,
-    oracle,
-    planning,
-    planning_torchrec,
-    predictions,
-    replays,
-    sequences,
-    skew,
-    step_times,
-    studies,
-    traces,
-)
-from benchmarks.robustness import rows as robustness
 from benchmarks.rows import Row, show
 
+FURTHER = dict.fromkeys(("ijson", "playwright"), "pip install --editable '.[dev]'") | {"torch": "make trainer"}
+"""Packages that some benchmarks import and ``make demo`` does not install, and the command that does."""
+
+
+def _rows(module: str, *given: object, **options: object) -> Iterable[Row]:
+    """Rows of a benchmark's module, which is imported only when the benchmark runs: some need PyTorch."""
+    made: Iterable[Row] = import_module(f"benchmarks.{module}").rows(*given, **options)
+    return made
+
+
 BENCHMARKS: dict[str, Callable[[argparse.Namespace], Iterable[Row]]] = {
-    "engine": lambda _: engine.rows(),
-    "attention": lambda _: attention.rows(),
-    "captures": lambda _: captures.rows(),
-    "cli": lambda _: cli.rows(),
-    "convnets": lambda _: convnets.rows(),
-    "convolutions": lambda _: convolutions.rows(),
-    "costs": lambda given: costs.rows(given.target),
-    "estimates": lambda given: estimates.rows(given.target),
-    "gemms": lambda given: gemms.rows(given.svg),
-    "oracle": lambda given: oracle.rows(given.programs, given.seed),
-    "choosers": lambda given: choosers.rows(refit=given.refit),
+    "engine": lambda _: _rows("engine"),
+    "attention": lambda _: _rows("attention"),
+    "captures": lambda _: _rows("captures"),
+    "cli": lambda _: _rows("cli"),
+    "convnets": lambda _: _rows("convnets"),
+    "convolutions": lambda _: _rows("convolutions"),
+    "costs": lambda given: _rows("costs", given.target),
+    "estimates": lambda given: _rows("estimates", given.target),
+    "gemms": lambda given: _rows("gemms", given.svg),
+    "oracle": lambda given: _rows("oracle", given.programs, given.seed),
+    "choosers": lambda given: _rows("choosers", refit=given.refit),
     "planning": lambda given: (
-        planning_torchrec.rows(given.sets, given.seed, table=not given.json)
+        _rows("planning_torchrec", given.sets, given.seed, table=not given.json)
         if given.against == "torchrec"
-        else planning.rows(given.sets, given.seed)
+        else _rows("planning", given.sets, given.seed)
     ),
-    "traces": lambda _: traces.rows(),
-    "sequences": lambda _: sequences.rows(),
-    "skew": lambda _: skew.rows(),
-    "steps": lambda _: step_times.rows(),
-    "embedding": lambda _: embedding.rows(),
-    "replays": lambda _: replays.rows(),
-    "host_laws": lambda given: host_laws.rows(given.target or "zen5_2_cores"),
-    "killed": lambda given: killed.rows(given.sets, given.seed),
-    "intervals": lambda given: intervals.rows(write=given.write),
-    "studies": lambda _: studies.rows(),
-    "predictions": lambda given: predictions.rows(given.against),
-    "robustness": lambda given: robustness.rows(given.n, given.seed, given.kinds),
-    "figures": lambda given: figures.rows(check=given.check),
+    "traces": lambda _: _rows("traces"),
+    "sequences": lambda _: _rows("sequences"),
+    "skew": lambda _: _rows("skew"),
+    "steps": lambda _: _rows("step_times"),
+    "embedding": lambda _: _rows("embedding"),
+    "replays": lambda _: _rows("replays"),
+    "host_laws": lambda given: _rows("host_laws", given.target or "zen5_2_cores"),
+    "killed": lambda given: _rows("killed", given.sets, given.seed),
+    "intervals": lambda given: _rows("intervals", write=given.write),
+    "studies": lambda _: _rows("studies"),
+    "predictions": lambda given: _rows("predictions", given.against),
+    "robustness": lambda given: _rows("robustness.rows", given.n, given.seed, given.kinds),
+    "figures": lambda given: _rows("figures", check=given.check),
 }
 
 
@@ -89,7 +72,12 @@ def main() -> int:
     parser.add_argument("--write", action="store_true", help="intervals: write the quantiles that are shipped")
     parser.add_argument("--against", default="HEAD", help="predictions: the commit to compare with; planning: torchrec")
     arguments = parser.parse_args()
-    return 0 if show(BENCHMARKS[arguments.name](arguments), as_json=arguments.json) else 1
+    try:
+        return 0 if show(BENCHMARKS[arguments.name](arguments), as_json=arguments.json) else 1
+    except ModuleNotFoundError as missing:
+        if missing.name not in FURTHER:
+            raise
+        parser.error(f"{arguments.name} needs {missing.name}: {FURTHER[missing.name]}")
 
 
 if __name__ == "__main__":

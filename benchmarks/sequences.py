@@ -2,6 +2,7 @@
 
 Published figures count attention, UVQK and output of the layers, with nothing computed again but the scores. They leave
 out MLPs before the layers, UVQK that the backward pass computes again, contextual positions, candidates, and the head.
+Elementwise kernels have few operations and take time: the last row.
 """
 
 from __future__ import annotations
@@ -12,8 +13,10 @@ import numpy as np
 
 from benchmarks.rows import Row
 from scenarios.dlrm.plans import PlanningJob, plan_of
+from scenarios.progress import Silent
 from scenarios.resolve import load_scenario
-from simulator.operators import Attention, Gemm
+from scenarios.runner import simulate
+from simulator.operators import Attention, Elementwise, Gemm
 from simulator.program import Program
 
 SCENARIO = "mlperf_dlrm_v4_hstu"
@@ -22,6 +25,9 @@ FULL = ("workload.sequence_lengths.history={distribution: fixed}", "workload.glo
 
 COUNTED = ("attention", "uvqk", "output")
 """Parts that published figures count."""
+
+ELEMENTWISE = "elementwise kernels"
+"""Row of the time of norms, gates, sums, casts and copies."""
 
 OTHERS: Mapping[str, tuple[str, ...]] = {
     "UVQK again": ("_uvqk_again",),
@@ -34,12 +40,13 @@ OTHERS: Mapping[str, tuple[str, ...]] = {
 
 
 def rows() -> Iterator[Row]:
-    """Rows of each part, and sums of counted and of all parts, 1e9 operations of a training pass."""
+    """Rows of each part, sums of counted and of all parts, 1e9 operations of a training pass; share of elementwise."""
     found = gflop_by_part(SCENARIO)
     for part, gflop in found.items():
         yield Row(part, gflop, "GFLOP")
     yield Row("layers, as published", sum(found[part] for part in COUNTED), "GFLOP")
     yield Row("all", sum(found.values()), "GFLOP")
+    yield Row(ELEMENTWISE, elementwise_pct(SCENARIO), "% of computation on the critical path")
 
 
 def gflop_by_part(scenario: str) -> dict[str, float]:
@@ -50,6 +57,12 @@ def gflop_by_part(scenario: str) -> dict[str, float]:
     for name, flops in _operations(program):
         found[_part(name)] += flops / 1e9
     return found
+
+
+def elementwise_pct(scenario: str) -> float:
+    """Time of elementwise kernels on the critical path of a scenario as it is, per cent of all computation there."""
+    path = simulate(load_scenario(scenario), Silent()).summary["critical_path"]
+    return 100.0 * float(path["by_operator_s"][Elementwise.__name__]) / float(path["by_category_s"]["compute"])
 
 
 def _operations(program: Program) -> Iterator[tuple[str, float]]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import shlex
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -38,6 +40,12 @@ ALL = [pytest.param(c, id=f"{p.name}: {c}"[:80]) for p in PAGES for c in dict.fr
 def test_there_are_commands_to_check() -> None:
     assert len(ALL) > 20
     assert parse_range("1KiB..1GiB") == (1024, 2**30)
+
+
+def test_benchmarks_are_listed_without_pytorch() -> None:
+    """Names need no package beyond those of ``make demo``; modules are imported when they run."""
+    listed = "import sys, benchmarks.__main__; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", listed], cwd=ROOT, check=False).returncode == 0
 
 
 @pytest.mark.parametrize("command", ALL)

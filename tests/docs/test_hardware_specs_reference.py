@@ -17,8 +17,9 @@ from hardware_specs.library import (
     NcclConstants,
     NetworkPost,
 )
+from hardware_specs.links import PcieTree, ScaleUp
 from hardware_specs.processors import AchievedRates
-from hardware_specs.types import CalibrationPoint, Cluster, Cpu, Fabric, Gpu, Nic, Node, NodeNics, ScaleUp
+from hardware_specs.types import CalibrationPoint, Cluster, Cpu, Fabric, Gpu, Nic, Node, NodeNics
 from inputs.sourced import Grade, Sourced
 from simulator.network.calibration import calibrate
 
@@ -63,6 +64,16 @@ def test_each_field_is_on_the_page():
     fields = {name for model in MODELS for name in model.model_fields}
 
     assert fields - words == set()
+
+
+TABLES = (Gpu, AchievedRates, Cpu, CpuRates, Nic, Node, ScaleUp, PcieTree, Cluster, Fabric)
+"""Parts with a table of keys, units and meanings, in the order of the page."""
+
+
+def test_each_table_of_keys_has_those_of_its_part():
+    found = re.findall(r"^\| key \| unit \| meaning \|\n\|---\|---\|---\|\n((?:\|.*\n)+)", PAGE, re.MULTILINE)
+    keys = [set(re.findall(r"`(\w+)`", " ".join(re.findall(r"^\|([^|]*)\|", rows, re.MULTILINE)))) for rows in found]
+    assert keys == [set(part.model_fields) for part in TABLES]
 
 
 def test_each_grade_and_key_of_a_value_is_on_the_page():

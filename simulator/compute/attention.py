@@ -99,7 +99,8 @@ def why_unmeasured(gpu: str, architecture: str | None, operator: Attention) -> s
     counted = counts_as(architecture)
     if operator.pointwise:
         same = "" if architecture == "hopper" else f", {counted}"
-        return f"no pointwise attention was measured: it counts as {operator.kernel} with a softmax{same}"
+        kernel = operator.kernel if architecture in LIKE_HOPPER else "flash2"
+        return f"no pointwise attention was measured: it counts as {kernel} with a softmax{same}"
     return f"attention by {operator.kernel} was not measured on {gpu}: {counted}"
 
 

@@ -30,6 +30,13 @@ _RUNS = {
     "run_128": (_set("zionex_a_128"), "<= 2.5"),
     "convnet_64": (_set("tf_resnet50", "nodes=64"), "<= 5"),
     "parameter_servers_1024": (_set("tf_resnet50", "nodes=1024", "workload.strategy=grpc_ps"), "<= 20"),
+    "sequences_4096": (
+        _set(
+            "mlperf_dlrm_v4_hstu", "cluster=dgx_h100", "nodes=512", "workload.global_batch_size=1048576",
+            "workload.sharding.index_dedup=true",
+        ),
+        "<= 15",
+    ),
     "llama3_70b_fsdp_1024": (
         _set("llama3_8b_fsdp_128", "nodes=128", "workload.model=llama3_70b", "workload.sequences=2048"), "<= 10",
     ),

@@ -43,8 +43,8 @@ def _tiers(resolved: DlrmResolved, tables: Tables, context: PlanningContext) -> 
     capacity = capacities_bytes(resolved.cluster, resolved.world_size)
     beside = capacity["hbm"] - context.memory_bytes
     needed = context.least_bytes(tables) / context.world_size
-    usable, needs = in_bytes(capacity["hbm"]), f"all tables there need {in_bytes(needed)} on the average rank"
-    lines = [f"  hbm: a rank has {usable} usable, {in_bytes(beside)} of it for everything but tables; {needs}"]
+    needs = f"everything but tables needs {in_bytes(beside)}, all tables {in_bytes(needed)} on the average rank"
+    lines = [f"  hbm: a rank has {in_bytes(capacity['hbm'])} usable; {needs}"]
     lines += [f"  {tier}: a rank's share is {in_bytes(capacity[tier])}" for tier in TIERS[1:] if capacity[tier] > 0]
     return "\n".join(lines)
 

@@ -219,9 +219,9 @@ def test_vectors_are_read_once_in_the_format_of_the_wire_and_cast():
     """fp32 received and put into the order of features, once more beside the candidates, then cast to bf16."""
     graph = graph_of()
     elements = BATCH * (LENGTH + TARGETS) * (32 + 16) + BATCH * CONTEXT * 32
-    moved = {name: (graph[name].read_bytes, graph[name].write_bytes) for name in ("pooled_permute", "vectors_cast")}
+    moved = {name: (graph[name].read_bytes, graph[name].write_bytes) for name in ("vectors_permute", "vectors_cast")}
     assert moved == {
-        "pooled_permute": (4.0 * elements, 4.0 * elements),
+        "vectors_permute": (4.0 * elements, 4.0 * elements),
         "vectors_cast": (4.0 * elements, 2.0 * elements),
     }
     back = graph["vectors_permute_backward"]

@@ -6,6 +6,7 @@ import hashlib
 from bisect import bisect_right
 from collections import defaultdict
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import accumulate
 from math import exp, lgamma, log
 from pathlib import Path
@@ -44,6 +45,7 @@ LAWS = st.one_of(
     st.just({"distribution": "poisson", "mean": 4.0}),
     st.just({"distribution": "histogram", "lengths": [0, 7], "weights": [3, 1]}),
 )
+KERNELS = ("lookup", "update")
 KINDS = ("table_wise", "column_wise", "row_wise", "data_parallel")
 
 
@@ -223,6 +225,25 @@ def test_each_rank_serves_the_lookups_of_its_shards(job: Drawn) -> None:
     for table, rank, dim in zip(job.plan.columns.table, job.plan.columns.rank, job.plan.columns.dim, strict=True):
         expected[rank] += positions(job, int(table)) * dim
     assert sent(job.calls()["forward"], ranks) / 4 == pytest.approx(expected, rel=1e-9)
+
+
+@FEW
+@given(jobs())
+def test_copies_are_looked_up_as_often_as_the_batch_has_positions(job: Drawn) -> None:
+    """Rank by rank, those of its own samples; an even batch or not."""
+    ranks = job.settings.world_size
+    graph = works(generate(job.model, job.plan, job.settings).programs[0])
+    copied = [n for n, kind in enumerate(job.plan.sharding_types) if kind == "data_parallel"]
+    found = [np.broadcast_to(graph[f"data_parallel_{part}"].lookups, ranks) for part in KERNELS if copied]
+    assert all(float(each.sum()) == pytest.approx(sum(map(partial(positions, job), copied))) for each in found)
+    sizes = [len(part) for part in np.array_split(np.arange(job.settings.global_batch_size), ranks)]
+    if job.settings.batching == "random":
+        ends = np.cumsum(sizes)
+        own = np.zeros(ranks)
+        for table in copied:
+            drawn = np.array(lengths(job, job.tables.sequence_names[table]), dtype=float)
+            own += int(job.tables.features[table]) * np.array([part.sum() for part in np.split(drawn, ends[:-1])])
+        assert all(each == pytest.approx(own, rel=1e-12) for each in found)
 
 
 @FEW

@@ -14,8 +14,8 @@ from scenarios.engine_run import iteration_s
 from simulator.analysis import least_iteration_s
 from simulator.compute.attention import RATES
 from simulator.compute.gpu import GpuModel
-from simulator.lowering import lower
 from simulator.equality import same
+from simulator.lowering import lower
 from simulator.operators import Attention, Gemm
 from tests.sequence_jobs import model_data, placed, works
 from workloads.dlrm.model.sequence_batches import Batching

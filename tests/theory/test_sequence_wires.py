@@ -71,9 +71,7 @@ def test_copied_tables_never_have_the_size_of_the_wire(wire: str) -> None:
     """Nothing of theirs travels: graph, memory and time are those of fp32."""
     (wide_job, wide), (narrow_job, narrow) = (job_of(format_, "data_parallel") for format_ in ("fp32", wire))
     assert same(wide.graph().programs[0].work, narrow.graph().programs[0].work)
-    times = [
-        iteration_s(job.resolved, made, job.machine) for job, made in ((wide_job, wide), (narrow_job, narrow))
-    ]
+    times = [iteration_s(job.resolved, made, job.machine) for job, made in ((wide_job, wide), (narrow_job, narrow))]
     assert times[0] == times[1]
     for item, size in wide.memory().tiers["hbm"].items():
         assert np.array_equal(size, narrow.memory().tiers["hbm"][item]), item

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from inputs.errors import InputError, nearest_name
 from inputs.keys import KeyPath, key_text
 from scenarios.dlrm.section import RANGES, Sharding, TableConstraint
-from workloads.dlrm.iteration.sequence_groups import OF_SEQUENCES
 from workloads.dlrm.model.tables import Tables
 from workloads.dlrm.sharding.conforming import CONSTRAINTS
 from workloads.dlrm.sharding.constraints import ALONE, KERNELS, TYPES, TableConstraints, free_tables
+from workloads.dlrm.sharding.plan_file import OF_SEQUENCES
 
 
 def constraints_by_table(sharding: Sharding, tables: Tables) -> dict[int, TableConstraint]:
@@ -70,6 +70,8 @@ def table_constraints(
     for table, entry in own.items():
         name = tables.names[table]
         _set_types(limits, table, entry, name)
+        if tables.sequences:
+            _keep_types_of_sequences(limits, table, name)
         limits.least_dim[table] = entry.min_partition or 0
         if entry.device_group is not None:
             asked[table] = _ranks(entry.device_group, world_size, local_world_size, _key(name, "device_group"))
@@ -81,28 +83,28 @@ def table_constraints(
         masks += [mask] if known == len(masks) else []
         limits.group[table] = known
     limits = replace(limits, ranks=np.stack(masks))
-    if tables.sequences:
-        _keep_types_of_sequences(limits, tables)
+    if tables.sequences:  # other tables stay free: planners give those of sequences no other types
+        limits.types[limits.bound] &= np.isin(TYPES, OF_SEQUENCES)
     return limits if limits.bound.any() or not limits.kernels.all() else None
 
 
-def _keep_types_of_sequences(limits: TableConstraints, tables: Tables) -> None:
-    """Leave constrained tables the sharding types that there are for sequences.
+def _keep_types_of_sequences(limits: TableConstraints, table: int, name: str) -> None:
+    """Leave a table whose sharding types are constrained those that there are for sequences.
 
     Raises:
-        InputError: a table has none of them.
+        InputError: it has none of them.
     """
-    possible = np.isin(TYPES, OF_SEQUENCES)
-    for table in np.flatnonzero(limits.bound).tolist():
-        given = np.array(TYPES)[limits.types[table]].tolist()
-        limits.types[table] &= possible
-        if not limits.types[table].any():
-            raise InputError(
-                f"the table {tables.names[table]} is one of a sequence, which TorchRec shards otherwise",
-                key=_key(tables.names[table], "sharding_types"),
-                given=", ".join(given),
-                expected=f"some of {', '.join(OF_SEQUENCES)}",
-            )
+    given, possible = limits.types[table].copy(), np.isin(TYPES, OF_SEQUENCES)
+    if given.all():
+        return
+    limits.types[table] &= possible
+    if not limits.types[table].any():
+        raise InputError(
+            f"the table {name} is one of a sequence, which TorchRec shards otherwise",
+            key=_key(name, "sharding_types"),
+            given=", ".join(np.array(TYPES)[given].tolist()),
+            expected=f"some of {', '.join(OF_SEQUENCES)}",
+        )
 
 
 def _set_types(limits: TableConstraints, table: int, entry: TableConstraint, name: str) -> None:

@@ -64,6 +64,8 @@ def candidates(resolved: DlrmResolved, placed: DlrmWorkload, bound: Bound) -> It
     if resolved.cluster.node.gpu is not None:
         scopes = get_args(CudaGraph)
         for name in scopes[scopes.index(workload.cuda_graph or "none") + 1 :]:
+            if name == "iteration" and placed.plan.tables.sequences:
+                continue  # sizes of their exchanges differ from batch to batch
             yield Candidate(f"workload.cuda_graph={name}", most=host)
     yield from _layouts(placed)
     yield from _calls(resolved)

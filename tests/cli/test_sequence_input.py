@@ -207,7 +207,7 @@ WRONG: dict[str, tuple[Edit, str, tuple[str, ...]]] = {
     "a plan over nodes": (
         to("workload.sharding", {"plan": {"world_size": 4, "plan": {"tables": NODES}}}),
         "",
-        ("item", "cut within nodes", "table_wise, column_wise, row_wise or data_parallel"),
+        ("item", "cut within nodes", "one of table_wise, column_wise, row_wise, data_parallel"),
     ),
     "a planner over nodes": (
         to("workload.sharding", {"planner": "table_row_wise"}),
@@ -241,8 +241,8 @@ POOLED_WRONG: dict[str, tuple[Edit, str, tuple[str, ...]]] = {
     ),
     "lengths": (
         to("workload.sequence_lengths", {"history": {"distribution": "fixed"}}),
-        "history:",
-        ("history",),
+        "sequence_lengths:",
+        ("small has no sequences", "a model such as mlperf_dlrm_v4_hstu"),
     ),
     "dedup": (
         to("workload.sharding", {"index_dedup": True}),

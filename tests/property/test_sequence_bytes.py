@@ -6,6 +6,7 @@ import hashlib
 from bisect import bisect_right
 from collections import defaultdict
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import accumulate
 from math import exp, lgamma, log
 from pathlib import Path
@@ -44,6 +45,7 @@ LAWS = st.one_of(
     st.just({"distribution": "poisson", "mean": 4.0}),
     st.just({"distribution": "histogram", "lengths": [0, 7], "weights": [3, 1]}),
 )
+KERNELS = ("lookup", "update")
 KINDS = ("table_wise", "column_wise", "row_wise", "data_parallel")
 
 
@@ -80,7 +82,7 @@ def jobs(draw: st.DrawFn, **changes: Any) -> Drawn:
     ranks = draw(st.integers(1, 8))
     sizes = st.tuples(st.integers(1, 300), st.sampled_from([4, 8, 16, 28]), st.integers(1, 2))
     drawn = draw(st.lists(sizes, min_size=1, max_size=4))
-    laws, targets = {"history": draw(LAWS), "beside": draw(LAWS)}, draw(st.integers(0, 2))
+    laws, targets = {"history": draw(LAWS), "beside": {"distribution": "fixed", "mean": 1}}, draw(st.integers(0, 2))
     tables = [
         {"name": f"t{n}", "rows": rows, "dim": dim, "features": features, "sequence": "history"}
         for n, (rows, dim, features) in enumerate(drawn)
@@ -88,10 +90,9 @@ def jobs(draw: st.DrawFn, **changes: Any) -> Drawn:
     if len(tables) > 1 and draw(st.booleans()):
         tables[-1]["sequence"] = "beside"
     data = model_data(laws["history"], max_length=MAX_LENGTH, targets=targets, context=False, tables=tables)
-    data["sequences"]["beside"] = graded(max_length=MAX_LENGTH, lengths=laws["beside"], targets=0)
-    data["hstu"]["context"] = "beside"
-    if tables[-1]["sequence"] == "history":
-        del data["hstu"]["context"]
+    if tables[-1]["sequence"] == "beside":
+        data["sequences"]["beside"] = graded(max_length=1, lengths=laws["beside"])
+        data["hstu"]["context"] = "beside"
     model = read_model(Document(data, {}, Path("test.yaml")))
     entries = {}
     for table in tables:
@@ -224,6 +225,25 @@ def test_each_rank_serves_the_lookups_of_its_shards(job: Drawn) -> None:
     for table, rank, dim in zip(job.plan.columns.table, job.plan.columns.rank, job.plan.columns.dim, strict=True):
         expected[rank] += positions(job, int(table)) * dim
     assert sent(job.calls()["forward"], ranks) / 4 == pytest.approx(expected, rel=1e-9)
+
+
+@FEW
+@given(jobs())
+def test_copies_are_looked_up_as_often_as_the_batch_has_positions(job: Drawn) -> None:
+    """Rank by rank, those of its own samples; an even batch or not."""
+    ranks = job.settings.world_size
+    graph = works(generate(job.model, job.plan, job.settings).programs[0])
+    copied = [n for n, kind in enumerate(job.plan.sharding_types) if kind == "data_parallel"]
+    found = [np.broadcast_to(graph[f"data_parallel_{part}"].lookups, ranks) for part in KERNELS if copied]
+    assert all(float(each.sum()) == pytest.approx(sum(map(partial(positions, job), copied))) for each in found)
+    sizes = [len(part) for part in np.array_split(np.arange(job.settings.global_batch_size), ranks)]
+    if job.settings.batching == "random":
+        ends = np.cumsum(sizes)
+        own = np.zeros(ranks)
+        for table in copied:
+            drawn = np.array(lengths(job, job.tables.sequence_names[table]), dtype=float)
+            own += int(job.tables.features[table]) * np.array([part.sum() for part in np.split(drawn, ends[:-1])])
+        assert all(each == pytest.approx(own, rel=1e-12) for each in found)
 
 
 @FEW

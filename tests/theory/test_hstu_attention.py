@@ -14,9 +14,10 @@ from scenarios.engine_run import iteration_s
 from simulator.analysis import least_iteration_s
 from simulator.compute.attention import RATES
 from simulator.compute.gpu import GpuModel
+from simulator.equality import same
 from simulator.lowering import lower
-from simulator.operators import Attention
-from tests.sequence_jobs import model_data, placed
+from simulator.operators import Attention, Gemm
+from tests.sequence_jobs import model_data, placed, works
 from workloads.dlrm.model.sequence_batches import Batching
 
 DRAW = np.random.Generator(np.random.PCG64(11))
@@ -122,3 +123,22 @@ def test_no_run_ends_before_its_bound(mode: str):
     job, workload, program = lowered("random", mode)
     least_s, taken_s = least_iteration_s(program), iteration_s(job.resolved, workload, job.machine)
     assert 0.3 * taken_s < least_s <= taken_s * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("recompute", [False, True])
+def test_attention_lasts_as_long_with_fp8_layers_as_with_bf16(recompute: bool):
+    """fp8 is for products of linear layers, whose kernels differ; HSTU's attention has 16-bit kernels."""
+    lengths = {"distribution": "geometric", "mean": 300.0}
+    found = []
+    for dense in ("bf16", "fp8"):
+        model = model_data(lengths, max_length=2048, recompute=recompute)
+        job, workload = placed(model, 4, precision={"dense": dense}, sharding={"planner": "row_wise"})
+        found.append((job.machine.compute, works(workload.graph().programs[0])))
+    (compute, wide), (_, narrow) = found
+    attention = [name for name, work in wide.items() if isinstance(work, Attention)]
+    assert len(attention) == 4
+    for name in attention:
+        assert same(wide[name], narrow[name]), name
+        assert np.array_equal(compute.duration_s(wide[name]), compute.duration_s(narrow[name])), name
+    layers = [name for name, work in wide.items() if isinstance(work, Gemm) and "uvqk" in name]
+    assert {narrow[name].precision for name in layers} == {"fp8"}

@@ -219,10 +219,33 @@ def test_vectors_are_read_once_in_the_format_of_the_wire_and_cast():
     """fp32 received and put into the order of features, once more beside the candidates, then cast to bf16."""
     graph = graph_of()
     elements = BATCH * (LENGTH + TARGETS) * (32 + 16) + BATCH * CONTEXT * 32
-    moved = {name: (graph[name].read_bytes, graph[name].write_bytes) for name in ("pooled_permute", "vectors_cast")}
+    moved = {name: (graph[name].read_bytes, graph[name].write_bytes) for name in ("vectors_permute", "vectors_cast")}
     assert moved == {
-        "pooled_permute": (4.0 * elements, 4.0 * elements),
+        "vectors_permute": (4.0 * elements, 4.0 * elements),
         "vectors_cast": (4.0 * elements, 2.0 * elements),
     }
     back = graph["vectors_permute_backward"]
     assert (back.read_bytes, back.write_bytes) == (2.0 * elements, 2.0 * elements)  # gradients travel in fp16
+
+
+@pytest.mark.parametrize("layout", ["jagged", "padded"])
+@pytest.mark.parametrize("targets", [0, 1, TARGETS])
+def test_the_head_predicts_candidates_or_every_position(targets: int, layout: str):
+    """Its products, its gradients and the loss count predictions; contextual positions and padding have none."""
+    lengths = {"distribution": "histogram", "lengths": [3, 9], "weights": [1, 1]}
+    _, workload = placed(model_data(lengths, targets=targets), RANKS, sequence_layout=layout)
+    graph, own = works(workload.graph().programs[0]), sequences_of(workload)["positions_per_sample"]["mean"] - CONTEXT
+    predictions = RANKS * BATCH * (targets or own)
+
+    def over_ranks(amount: object) -> float:
+        return float(np.broadcast_to(np.asarray(amount), RANKS).sum())
+
+    assert over_ranks(graph["top_0_forward"].m) == pytest.approx(predictions, rel=1e-12)
+    assert over_ranks(graph["top_1_input_gradient"].m) == pytest.approx(predictions, rel=1e-12)
+    assert over_ranks(graph["top_0_weight_gradient"].k) == pytest.approx(predictions, rel=1e-12)
+    assert over_ranks(graph["item_0_forward"].m) == pytest.approx(predictions, rel=1e-12)
+    split, loss = graph["candidates_split"], graph["loss"]
+    assert over_ranks(split.read_bytes) == pytest.approx(2 * WIDTH * predictions, rel=1e-12)
+    element = 2 * TOP[-1]
+    assert over_ranks(loss.read_bytes) == pytest.approx(2 * element * predictions, rel=1e-12)
+    assert over_ranks(loss.write_bytes) == pytest.approx(element * predictions, rel=1e-12)

@@ -157,6 +157,27 @@ def test_an_evaluation_keeps_neither_gradients_nor_activations():
     assert np.array_equal(evaluated["weights"], trained["weights"])
 
 
+@pytest.mark.parametrize("wire", ["fp32", "fp16", "fp8"])
+@pytest.mark.parametrize("dim", [16, 1024])
+def test_an_evaluation_needs_the_largest_of_its_three_moments(dim: int, wire: str):
+    """Of a layer with its input, of candidates joined to histories, of the exchange; narrow tables and wide ones.
+
+    A layer: received vectors at rest and cast, x, UVQK, and the attention or x normalised. Joined: both copies, as many
+    bytes as an owner gives and receives.
+    """
+    tables = [{"name": "item", "rows": 1000, "dim": dim, "sequence": "history"}]
+    model = model_data({"distribution": "fixed"}, max_length=40, targets=3, tables=tables)
+    keys = {"mode": "eval", "pipeline": "none", "sharding": {"planner": "row_wise"}}
+    _, workload = placed(model, 4, precision={"forward_all_to_all": wire}, **keys)
+    found = workload.memory().tiers["hbm"]
+    elements, rest = OWN * dim + BATCH * 32, FP16 if wire == "fp16" else FP32
+    layer = EVERY * (WIDTH + 2 * HEADS * (VALUE + QUERY) + max(HEADS * VALUE, WIDTH))
+    moments = (elements * (rest + BF16) + BF16 * layer, 2 * elements * rest)
+    size = found["activations"] + found["communication buffers"]
+    casts = BF16 * workload.job.dense.bytes / FP32
+    assert size == pytest.approx(np.full(4, max(moments) + casts), rel=1e-12)
+
+
 LAYOUTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "full": ({"distribution": "fixed"}, {}),
     "drawn": ({"distribution": "lognormal", "mean": 60.0, "deviation": 1.0}, {}),
@@ -164,6 +185,10 @@ LAYOUTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "ahead": ({"distribution": "geometric", "mean": 60.0}, {"pipeline": "semi_sync"}),
     "once": ({"distribution": "geometric", "mean": 60.0}, {"sharding": {"planner": "row_wise", "index_dedup": True}}),
     "evaluated": ({"distribution": "geometric", "mean": 60.0}, {"mode": "eval"}),
+    "narrow": (
+        {"distribution": "geometric", "mean": 60.0},
+        {"precision": {"forward_all_to_all": "fp8", "backward_all_to_all": "int8"}},
+    ),
     "uneven": ({"distribution": "geometric", "mean": 60.0}, {"global_batch_size": 4 * 512 + 3}),
 }
 OF_LENGTHS = 1e-3

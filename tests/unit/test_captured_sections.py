@@ -10,7 +10,7 @@ import pytest
 
 from reports.sections.memory_curve import memory_curve_section
 from scenarios.captured.kernel_times import MOST_BLOCKS, PricedByBytes, block_of, blocks_of, kernel_times
-from scenarios.captured.sections import MOST_SAMPLES, fullest, memory_curve
+from scenarios.captured.sections import MOST_SAMPLES, fullest, job_section, memory_curve
 from scenarios.machine import machine_of
 from simulator.compute import ComputeModel
 from tests.captured_jobs import JobRecords, resolved_job, small_job, world
@@ -124,3 +124,16 @@ def test_the_fullest_rank_is_that_with_the_largest_peak() -> None:
         records.add("aten.op", Product(8, 8, 8, "fp32"))
         programs.append(records.program([rank], peak=peak))
     assert fullest(records.job(programs, world(3))).ranks == (1,)
+
+
+@pytest.mark.parametrize("own_factor", [False, True])
+@pytest.mark.parametrize("count", [1, 500])
+def test_operations_of_small_batched_products_count(compute: ComputeModel, count: int, own_factor: bool) -> None:
+    """Products of 27 x 27 in a batch are bound by memory and timed as such; their operations are operations."""
+    records = JobRecords()
+    records.add("aten.mm", Product(512, 256, 128, "bf16"), "top.0")
+    small = Product(27, 27, 64, "bf16", count=count, own_factor=own_factor)
+    records.add("aten.bmm", small, "interaction")
+    settings = CapturedSettings(records.job([records.program([0])], world(1)), PYTORCH)
+    found = job_section(settings, kernel_times(settings, compute))
+    assert found["product_flops_per_rank"] == 2 * 512 * 256 * 128 + count * 2 * 27 * 27 * 64

@@ -114,7 +114,7 @@ def test_kernels_decide_on_copies_as_in_torchrec() -> None:
         ({"wrods": {}}, "constraints.wrods: no such table.*did you mean 'words'"),
         ({"wrod*": {}}, "no table has such a name"),
         ({"words": {"device_group": "0-16"}}, r"words.device_group: .*a rank that does not exist.*0 to 15"),
-        ({"words": {"device_group": "5-3"}}, "a rank that does not exist"),
+        ({"words": {"device_group": "5-3"}}, "a range that ends before it begins.*FIRST-LAST"),
         ({"words": {"device_group": "nodes 2"}}, "a node that does not exist.*nodes from 0 to 1"),
         ({"words": {"device_group": "all"}}, "not a device group: all.*0-7,16 or nodes 0-1"),
         ({"words": {"device_group": []}}, "device_group"),

@@ -182,7 +182,6 @@ def test_time_to_target_is_trainings_and_evaluations():
     [
         ({"samples": 1000}, 0),
         ({"samples": 1000, "evaluation_samples": 10}, 1),
-        ({"samples": 1000, "evaluate_every": 10}, 0),
         ({"samples": 1000, "evaluation_samples": 10, "evaluate_every": 1000}, 1),
         ({"samples": 1000, "evaluation_samples": 10, "evaluate_every": 999}, 2),
         ({"samples": 1000, "evaluation_samples": 10, "evaluate_every": 5000}, 1),

@@ -116,3 +116,30 @@ def test_no_product_is_faster_than_the_peak_or_the_memory(m, n, k, count):
     assert seconds >= 4 * count * (m * k + k * n + m * n) / model.gpu.memory_bytes_per_s.value
     assert model.duration_s(Gemm(m, n, k, "tf32", 2 * count)) >= seconds
     assert model.improved({"GEMM": 1.1}).duration_s(Gemm(m, n, k, "tf32", count)) <= seconds
+
+
+FEW_SIZES = st.sampled_from([0, 1, 2, 7, 8, 31, 32, 33, 64, 127, 128, 129, 1000, 4096, 8200])
+SHAPES = st.lists(st.tuples(FEW_SIZES | SIZES, FEW_SIZES, FEW_SIZES, st.sampled_from([0, 1, 3, 200])), min_size=1)
+RATES = {"plain": PLAIN, "slow memory": replace(PLAIN, memory_bytes_per_s=1e12, balanced_tile=200.0, sms=7)}
+
+
+@given(SHAPES, st.booleans(), st.sampled_from(sorted(RATES)), st.integers(0, 20))
+@settings(max_examples=60, deadline=None)
+def test_many_shapes_at_once_take_the_times_of_each_alone(shapes, transposed, name, more):
+    """To the last bit, zeros and ones included, whether shapes of ranks are few or many, and where ranks are alike."""
+    shapes = [*shapes, *((1000 + 8 * n, 64 + n, 128, 1) for n in range(more)), shapes[0]]
+    rates = RATES[name]
+    alone = [gemm_s(Gemm(m, n, k, "bf16", count, transposed), rates) for m, n, k, count in shapes]
+    m, n, k, count = (np.array(column, dtype=np.float64) for column in zip(*shapes, strict=True))
+    together = gemm_s(Gemm(m, n, k, "bf16", count, transposed), rates)
+    assert together.tolist() == alone
+    for (rows, columns, steps, products), time_s in zip(shapes, alone, strict=True):
+        assert (time_s == 0.0) == (0 in (rows, columns, steps, products))
+
+
+@given(st.lists(FEW_SIZES | SIZES, min_size=1, max_size=40), FEW_SIZES, FEW_SIZES)
+@settings(max_examples=40, deadline=None)
+def test_ranks_with_positions_of_their_own_take_the_times_of_each_alone(positions, n, k):
+    """Rows differ from rank to rank, the layer does not."""
+    together = gemm_s(Gemm(np.array(positions, dtype=np.float64), n, k, "bf16"), PLAIN)
+    assert together.tolist() == [gemm_s(Gemm(m, n, k, "bf16"), PLAIN) for m in positions]

@@ -21,11 +21,8 @@ from workloads.dlrm.rows.blocks import block_shares
 from workloads.dlrm.rows.kernels import KernelShards, amount, kernels
 from workloads.dlrm.rows.traffic import asked_share
 from workloads.dlrm.sharding.plan import Plan
-from workloads.dlrm.sharding.plan_file import ShardingType
+from workloads.dlrm.sharding.plan_file import OF_SEQUENCES
 from workloads.graph.levels import WORLD
-
-OF_SEQUENCES: tuple[ShardingType, ...] = ("table_wise", "column_wise", "row_wise", "data_parallel")
-"""Sharding types of tables of sequences (torchrec/distributed/embedding.py, ``sharding_types``)."""
 
 
 def sequence_groups(plan: Plan, settings: DlrmSettings) -> tuple[EmbeddingGroup, ...]:

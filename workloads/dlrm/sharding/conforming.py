@@ -17,13 +17,13 @@ from simulator.program import IntArray
 from workloads.dlrm.model.tables import Tables
 from workloads.dlrm.sharding.admitted import KnownPrices, admitted
 from workloads.dlrm.sharding.composing import add_tables, compose
-from workloads.dlrm.sharding.constraints import TableConstraints
+from workloads.dlrm.sharding.constraints import TYPES, TableConstraints
 from workloads.dlrm.sharding.interfaces import Planner, PlanningContext
 from workloads.dlrm.sharding.neighbours import option_of, without
 from workloads.dlrm.sharding.obeyed import broken
 from workloads.dlrm.sharding.options import Option, options_for
 from workloads.dlrm.sharding.plan import Plan, checked
-from workloads.dlrm.sharding.plan_file import ShardingType
+from workloads.dlrm.sharding.plan_file import OF_SEQUENCES, ShardingType
 
 CONSTRAINTS = ("workload", "sharding", "constraints")
 """Key of the constraints in a scenario."""
@@ -108,7 +108,8 @@ def _check_ways(planner: str, tables: Tables, asked: TableConstraints, limits: T
             expected = f"a planner that gives {' or '.join(ways)}, such as greedy"
         else:
             message = f"the constraints of {name}, with {tables.dim[table]} columns, leave no way to shard it"
-            anything = replace(asked, types=np.ones_like(asked.types)).ways(members, tables.dim)
+            known = np.isin(TYPES, OF_SEQUENCES if tables.sequences else TYPES)
+            anything = replace(asked, types=asked.types | known).ways(members, tables.dim)
             expected = f"one of {', '.join(anything)} among its sharding_types, or other constraints"
         raise ContradictionError(
             message, key=key_text((*CONSTRAINTS, name)), given=constraints or planner, expected=expected

@@ -20,6 +20,9 @@ from workloads.dlrm.model.storage import CACHED_KERNELS, COMPUTE_KERNELS, Comput
 ShardingType: TypeAlias = Literal[
     "table_wise", "column_wise", "row_wise", "table_row_wise", "table_column_wise", "grid_shard", "data_parallel"
 ]
+OF_SEQUENCES: tuple[ShardingType, ...] = ("table_wise", "column_wise", "row_wise", "data_parallel")
+"""Sharding types of tables of sequences (torchrec/distributed/embedding.py, ``sharding_types``)."""
+
 PlanKernel: TypeAlias = ComputeKernel | Literal["dense"]
 
 BoundsCheckMode: TypeAlias = Literal["fatal", "warning", "ignore", "none", "v2_ignore", "v2_warning", "v2_fatal"]

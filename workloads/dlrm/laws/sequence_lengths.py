@@ -19,6 +19,9 @@ from workloads.dlrm.laws.pooling import MAX_LENGTH, Length, PoolingSpread, Weigh
 
 MaxLength = Annotated[int, Quantity("count", 1, MAX_LENGTH)]
 
+TAILS = ("poisson", "geometric", "lognormal")
+"""Distributions without a largest length: longer ones are cut to the maximum."""
+
 _KEYS = {
     "fixed": (),
     "uniform": ("low", "high"),
@@ -71,6 +74,8 @@ class LengthLaw(Strict):
         return self
 
     def _check_values(self) -> None:
+        if self.cut is not None and self.distribution in TAILS:
+            raise problem(f"{self.distribution} is always cut to the maximum", expected="no such key", key="cut")
         if self.low is not None and self.high is not None and self.low > self.high:
             raise problem(f"the range {self.low} to {self.high} is empty", expected="low <= high", key="low")
         if self.distribution == "fixed" and self.mean is not None and self.mean != int(self.mean):

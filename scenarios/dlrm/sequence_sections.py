@@ -30,8 +30,7 @@ def sequences_of(workload: DlrmWorkload) -> dict[str, Any] | None:
         return None
     settings, tables = job.settings, job.plan.tables
     lengths = jagged(stack, tables, settings)
-    sequence = next(known for known in tables.sequences if known is not None and known.attended)
-    full = sequence.maximum + sequence.targets + stack.contextual
+    full = tables.history.maximum + tables.history.targets + stack.contextual
     samples = float(lengths.samples.sum())
     padded = lengths.padded()
 

@@ -43,22 +43,20 @@ class StackPositions:
 
 def jagged(stack: HstuPart, tables: Tables, settings: DlrmSettings) -> RankLengths:
     """Positions that the layers of a stack need, without padding."""
-    sequence = next(known for known in tables.sequences if known is not None and known.attended)
-    return lengths_on_ranks(sequence, settings.dealing).beside(stack.contextual)
+    return lengths_on_ranks(tables.history, settings.dealing).beside(stack.contextual)
 
 
 def stack_positions(stack: HstuPart, tables: Tables, settings: DlrmSettings) -> StackPositions:
     """Positions that the layers of a stack run over on each rank."""
     found = jagged(stack, tables, settings)
     over = found.padded() if settings.padded else found
-    sequence = next(known for known in tables.sequences if known is not None and known.attended)
-    context = found.samples * stack.contextual
+    context, targets = found.samples * stack.contextual, tables.history.targets
     return StackPositions(
         samples=amount(found.samples),
-        own=amount(over.positions - found.samples * stack.contextual),
+        own=amount(over.positions - context),
         all=amount(over.positions),
         squares=amount(over.squares),
-        targets=amount(found.samples * sequence.targets if sequence.targets else found.positions - context),
+        targets=amount(found.samples * targets if targets else found.positions - context),
     )
 
 

@@ -194,8 +194,7 @@ class Job:
 
 def attended_positions(tables: Tables, settings: DlrmSettings) -> FloatArray:
     """Positions of the sequence that layers run over on each rank ``[P]``, ``[1]`` where all are alike."""
-    sequence = next(known for known in tables.sequences if known is not None and known.attended)
-    return lengths_on_ranks(sequence, settings.dealing).positions
+    return lengths_on_ranks(tables.history, settings.dealing).positions
 
 
 def make_job(model: DlrmModel, plan: Plan, settings: DlrmSettings) -> Job:

@@ -82,6 +82,18 @@ class Tables:
         return np.array([sequence is not None for sequence in self.sequences])
 
     @property
+    def history(self) -> SequenceLengths:
+        """The sequence that layers run over; of models with a stack of them.
+
+        Raises:
+            ValueError: there is none.
+        """
+        for sequence in self.sequences:
+            if sequence is not None and sequence.attended:
+                return sequence
+        raise ValueError("no sequence of these tables is one that layers run over")
+
+    @property
     def sequence_names(self) -> tuple[str | None, ...]:
         """Sequence of each table ``[N]``, None for pooled ones."""
         found = self.sequences or (None,) * len(self)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
@@ -35,6 +36,8 @@ class ScalingPoint:
         speedup: throughput, divided by its value at the first point of the line that ran.
         latency_p50_s: median latency of requests, seconds; None if the job answers no requests.
         latency_p99_s: 99th percentile of the latency, seconds.
+        effects: effect of each uncertain constant on the logarithm of the time, a standard deviation, by key; empty:
+            not known.
         line: name of its line.
         label: its value on the axis in words; empty: the number of ranks.
         place: its place on the axis; None: the number of ranks.
@@ -61,6 +64,7 @@ class ScalingPoint:
     speedup: float | None = None
     latency_p50_s: float | None = None
     latency_p99_s: float | None = None
+    effects: Mapping[str, float] = field(default_factory=dict)
     line: str = ""
     label: str = ""
     place: float | None = None
@@ -172,12 +176,34 @@ class ScalingStudy:
         return f"at {self.at(', '.join(ticks))}"
 
 
+LEAST_DIFFERENCE = 0.01
+"""Points whose throughputs differ by less are equal: the search of a plan moves a time by about as much."""
+
+
 def rivals(points: Sequence[ScalingPoint]) -> list[ScalingPoint]:
-    """The other points that are as fast as the fastest within its interval, the fastest of them first."""
+    """The other points that are as fast as the fastest within the interval, the fastest of them first."""
     best = fastest(points)
-    least = best.throughput_p10_per_s or best.throughput_per_s or 0.0
-    others = [p for p in points if p is not best and (p.throughput_per_s or 0.0) >= least]
+    others = [p for p in points if p is not best and (p.throughput_per_s or 0.0) >= _least_per_s(best, p)]
     return sorted(others, key=lambda p: -(p.throughput_per_s or 0.0))
+
+
+def _least_per_s(best: ScalingPoint, other: ScalingPoint) -> float:
+    """Throughput from which another point counts as equal to the best one.
+
+    Constants that slow both by the same factor leave their ratio as it is, so only differences of effects widen it. The
+    best point's own interval counts where the effects are not known.
+    """
+    rate, low = best.throughput_per_s or 0.0, best.throughput_p10_per_s
+    if low is None or not (best.effects and other.effects) or not 0.0 < low < rate:
+        return low or rate
+    keys = {*best.effects, *other.effects}
+    apart = math.hypot(*(best.effects.get(key, 0.0) - other.effects.get(key, 0.0) for key in keys))
+    quantile = math.log(rate / low) / max(math.hypot(*best.effects.values()), TINY)
+    return rate * min(math.exp(-quantile * apart), 1.0 - LEAST_DIFFERENCE)
+
+
+TINY = 1e-12
+"""Replacement of a standard deviation of 0 in a ratio."""
 
 
 def fastest_line(points: Sequence[ScalingPoint]) -> str:

@@ -94,10 +94,18 @@ def row_of(resolved: ResolvedScenario, status: str, summary: dict[str, Any] | No
         **{f"joint_gain_{name}": gain for name, gain in sorted(joint.get("gains", {}).items())},
         **{f"gain_{name}": gain for name, gain in sorted(bound.get("gains", {}).items())},
         "hbm_bytes": memory.get("max_bytes"),
+        **effect_columns(result),
         "scenario_hash": resolved.hash,
         "warnings": list(result.get("warnings", ())),
         "message": message,
     }
+
+
+def effect_columns(summary: Mapping[str, Any]) -> dict[str, list[Any]]:
+    """Uncertain constants, and the effect of each on the logarithm of the time: its deviation times the elasticity."""
+    sources = summary.get("uncertainty", {}).get("sources", ())
+    effects = [source["elasticity"] * source["sigma"] for source in sources]
+    return {"uncertain_constants": [source["key"] for source in sources], "uncertain_effects": effects}
 
 
 def latency_columns(summary: Mapping[str, Any]) -> dict[str, float]:

@@ -72,5 +72,6 @@ def _results(row: Row, unit: str) -> Mapping[str, Any]:
         "shares": {part: row[f"fraction_{part}"] for part in ("compute", "exposed_comm", "exposed_copy", "idle")},
         "gains": {name.removeprefix(start): gain for name, gain in row.items() if name.startswith(start)},
         **{name: row.get(name) for name in ("latency_p50_s", "latency_p99_s")},
+        "effects": dict(zip(row.get("uncertain_constants", ()), row.get("uncertain_effects", ()), strict=True)),
         "bound": row["bound"] and f"{row['bound']}{mostly}",
     }

@@ -144,3 +144,32 @@ def test_lines_whose_difference_is_below_the_interval_are_equal_within_it(lines)
     )
     sure = [replace(p, throughput_p10_per_s=0.9 * p.throughput_per_s) if p.status == "ok" else p for p in lines.points]
     assert "equal" not in words(replace(lines, points=sure))
+
+
+def test_constants_that_both_lines_share_leave_their_ratio_sure(lines):
+    """All of the uncertainty is of one constant: what it does to both does not make them equal."""
+    common = {"cluster.fabric": 0.5}
+    near = [
+        replace(p, throughput_p10_per_s=0.2 * p.throughput_per_s, effects=common) if p.status == "ok" else p
+        for p in lines.points
+    ]
+    assert "equal" not in words(replace(lines, points=near))
+    apart = [
+        replace(p, effects={p.line: 0.5}) if p.status == "ok" else p for p in near
+    ]  # each has a constant of its own
+    assert "a and b, equal within the interval" in words(replace(lines, points=apart))
+
+
+def test_lines_within_a_percent_are_equal_however_sure(lines):
+    same = [
+        replace(
+            p,
+            throughput_per_s=(1.0 if p.line == "a" else 0.995) * 1e5,
+            throughput_p10_per_s=0.9e5 if p.line == "a" else 0.89e5,
+            effects={"cluster.fabric": 0.1},
+        )
+        if p.status == "ok"
+        else p
+        for p in lines.points
+    ]
+    assert "a and b, equal within the interval" in words(replace(lines, points=same))

@@ -1,4 +1,4 @@
-"""Libraries that run collectives: NCCL and RCCL, and those that send messages between hosts (MPI, gloo)."""
+"""Libraries of collectives: NCCL and RCCL between GPUs, MPI, gloo and oneCCL by messages between hosts."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ class ScaleUp(Strict):
     """The switch adds (NVLS): the measured busbw of an all_reduce may then exceed the link rate."""
 
     def mesh(self, gpus: int) -> tuple[MeshLink, ...] | None:
-        """Links between pairs of so many GPUs; None: any pair reaches the full rate."""
+        """Number of links between pairs of ``gpus`` GPUs; None: any pair reaches the full rate."""
         if self.links is not None:
             return self.links.value
         if self.kind != "infinity_fabric":

@@ -92,7 +92,7 @@ class Gpu(Strict):
 
     @property
     def is_of_amd(self) -> bool:
-        """Whether kernels are those of ROCm, of which none were timed; see `AMD`."""
+        """Whether kernels come from ROCm; nobody timed these (`AMD`)."""
         return self.architecture in AMD
 
     @property

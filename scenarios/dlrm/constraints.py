@@ -89,7 +89,7 @@ def table_constraints(
 
 
 def _keep_types_of_sequences(limits: TableConstraints, table: int, name: str) -> None:
-    """Leave a table whose sharding types are constrained those that there are for sequences.
+    """Limit constrained tables to the sharding types of sequences.
 
     Raises:
         InputError: it has none of them.

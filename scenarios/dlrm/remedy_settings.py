@@ -28,7 +28,7 @@ DEDUP, BATCHING = "workload.sharding.index_dedup", "workload.batching"
 PASSES = "workload.gradient_accumulation"
 
 GRADED = (KERNELS_KEY, PASSES)
-"""Keys of which each value needs less device memory than those before it."""
+"""Keys with values in descending order of the device memory that a job needs."""
 
 ALONE = (DEDUP, BATCHING)
 """Keys that are tried by themselves, and not together with others."""

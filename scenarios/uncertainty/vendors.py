@@ -11,7 +11,7 @@ OTHER_VENDOR = 0.30
 apart in the mean of the logarithm. Lookups and iterations of frameworks are taken to differ as much."""
 
 UNMEASURED: tuple[Architecture, ...] = (*AMD, "blackwell")
-"""Generations without a kernel in ``validation/kernels`` of which data-centre GPUs are sold."""
+"""Generations of data-centre GPUs that are sold and have no kernel in ``validation/kernels``."""
 
 
 def carried_over(gpu: Gpu, constant: Constant) -> Constant:

@@ -30,7 +30,7 @@ class AttentionRate:
     half_tokens: float
 
     def at(self, tokens: Amount) -> Amount:
-        """Fraction of the peak on sequences of so many tokens.
+        """Fraction of the peak on sequences of ``tokens`` tokens.
 
         A kernel over sequences of several lengths s has the flops of each at its own rate: ``sum s^2 (s + h) / (r s)``
         in all, which is the sum of squares at the rate of one of ``sum s^2 / sum s`` tokens.

@@ -86,7 +86,7 @@ class NcclTuner:
         """The model of ``cluster``.
 
         Raises:
-            InputError: the GPU does not say of which architecture it is, or is of AMD, whose RCCL has other tables.
+            InputError: the GPU names no architecture, or is one of AMD: RCCL has other tables.
         """
         architecture = None if cluster.node.gpu is None else cluster.node.gpu.architecture
         if architecture is None or architecture not in GENERATION:

@@ -105,8 +105,8 @@ def test_balanced_batches_are_never_less_even_than_random_ones(law: str, samples
 @MANY
 @given(laws, st.integers(1, 16), st.integers(1, 40), st.integers(0, 1000))
 def test_ranks_of_balanced_batches_differ_by_less_than_a_sample(law: str, ranks: int, each: int, seed: int) -> None:
-    """Of two ranks the one with less work gets the longer sample of a round: their difference is at most the larger of
-    what it was and of the difference of both samples, so never above that of the longest and the shortest one."""
+    """The rank with less work gets the longer sample of a round, so two ranks never differ by more than the longest and
+    the shortest sample do."""
     known, dealing = sequence(law), Dealing(ranks * each, ranks, seed, "balanced")
     alone = work(lengths_on_ranks(known, Dealing(ranks * each, ranks * each, seed)))
     found = work(lengths_on_ranks(known, dealing))

@@ -37,7 +37,7 @@ LENGTH, TARGETS, CONTEXT = 40, 3, 1
 RANKS = 4
 GEMM_OF = {"uvqk": ("_uvqk",), "output": ("hstu_0_output", "hstu_1_output")}
 TRAINED = 3
-"""A linear layer takes a product forward, one for the gradient of its inputs, one for that of its weights."""
+"""A linear layer takes three products: forward, gradient of the inputs, gradient of the weights."""
 
 
 def graph_of(length: int = LENGTH, targets: int = TARGETS, context: bool = True, **stack: Any) -> dict[str, Any]:

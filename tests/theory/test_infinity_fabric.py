@@ -35,7 +35,7 @@ def seconds(cluster, op, ranks, size, algorithm=None, **sizes):
 
 
 def transfer(cluster, op, ranks, size, **sizes):
-    """Seconds that a size takes more than half of it, of which all latency has gone, times two."""
+    """Twice the seconds that a size takes more than half of it: latency cancels."""
     halves = {key: value / 2.0 if key == "send_bytes" else value for key, value in sizes.items()}
     return 2.0 * (seconds(cluster, op, ranks, size, **sizes) - seconds(cluster, op, ranks, size / 2.0, **halves))
 

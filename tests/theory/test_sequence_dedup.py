@@ -37,7 +37,7 @@ def sum_over_ranks(amount: object, ranks: int) -> float:
 
 @pytest.mark.parametrize(("ranks", "planner"), SHARDINGS)
 def test_a_lookup_reads_the_rows_that_are_asked_for(ranks: int, planner: str) -> None:
-    """A row once for each rank that asks for it, so many bytes of memory with a cache of any size; columns add up."""
+    """Each rank reads a row once, from memory whatever the size of the cache; columns add up."""
     workload = job_of(ranks, planner, dedup=True)
     (group,) = workload.job.groups
     row_bytes = sum_over_ranks(group.lookup.row_bytes, ranks)

@@ -78,7 +78,7 @@ def works_of(job, kind):
 
 def test_every_lookup_of_all_batches_is_served_once(job):
     lookups = sum(table.lookups for work in works_of(job, Lookup) for table in work.tables)
-    columns = len(PLACES["c"])  # each of which looks up its columns of all bags
+    columns = len(PLACES["c"])  # each looks up its columns of all bags
     assert lookups == RANKS * SAMPLES * POOLING * (len(KINDS) - 1 + columns)
 
 
@@ -87,7 +87,7 @@ def test_vectors_travel_as_their_sharding_says(job):
     floats = [call for call in calls if call.dtype == "fp32"]
     vector = 4 * DIM * SAMPLES * RANKS  # of a feature for the samples of all ranks, bytes
     sent = sum(call.bytes for call in floats if call.op == "all_to_all")
-    columns, nodes = 2 * vector, 2 * vector / 2  # a and c; e, of which two ranks have a half after the sum in its node
+    columns, nodes = 2 * vector, 2 * vector / 2  # a and c; e: two ranks have half of it after the sum in its node
     assert sent == 2 * (columns + nodes)  # forward and backward
     scattered = [call for call in floats if call.op == "reduce_scatter"]
     assert sorted({call.bytes for call in scattered}) == [0.0, vector]  # of b on all ranks, of e in one node

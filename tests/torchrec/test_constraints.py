@@ -114,7 +114,7 @@ def test_the_device_group_of_the_cluster_is_no_constraint():
 
 
 def test_constraints_come_back():
-    """Those that were read, of every table; TorchRec's planner obeys them."""
+    """Constraints come back for every table as they were read, and TorchRec's planner obeys them."""
     asked = job(MIXED)
     given = dlrmsim.torchrec_constraints(asked)
     assert set(given) == set(ROWS)

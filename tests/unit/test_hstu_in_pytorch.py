@@ -110,7 +110,7 @@ def test_linear_layers_have_the_operations_of_pytorch(backward):
 
 
 def test_attention_forward_is_half_of_that_of_pytorch():
-    """PyTorch multiplies all pairs of positions, of which the mask removes half."""
+    """PyTorch multiplies all pairs of positions; the mask removes half of them."""
     scores = 2 * BATCH * HEADS * POSITIONS**2 * QUERY
     values = 2 * BATCH * HEADS * POSITIONS**2 * VALUE
     found = counted(PlainHstuLayer(), backward=False).attention

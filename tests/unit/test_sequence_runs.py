@@ -229,7 +229,7 @@ def test_the_section_compares_batchings_as_they_would_be():
 
 
 def test_the_shipped_scenario_accepts_each_lever_of_sequences():
-    """Settings that a run names as candidates resolve, and those that change the graph do change it."""
+    """Candidates of a run resolve, and settings of the graph change it."""
     resolved = load_scenario("mlperf_dlrm_v4_hstu")
     base = prepare(resolved, Silent())
     for setting in ("workload.batching=balanced", "workload.sharding.index_dedup=true"):

@@ -30,7 +30,7 @@ class CallShape:
     """Operation and size of a call.
 
     Attributes:
-        tensors: buffers, the first of which gives the element type.
+        tensors: buffers; the first one gives the element type.
         parts: bytes that go to each member; empty: the same to all.
         root: number of the root, or of the other rank of a message.
     """

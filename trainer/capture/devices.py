@@ -68,7 +68,7 @@ class DeviceMap(TorchFunctionMode):
     """Puts GPU tensors on the CPU, records copies between the two, and takes the forms of functions on GPUs."""
 
     def __init__(self, recorder: StepRecorder) -> None:
-        """Start with all tensors on the device but those that the step makes on the host."""
+        """Start with all tensors on the device except tensors that the step makes on the host."""
         super().__init__()
         self._recorder = recorder
         self.placement = recorder.placement

@@ -12,7 +12,7 @@ from trainer.capture.tensors import StorageNumbers
 
 @dataclass(slots=True)
 class Placement:
-    """Storages by place; those that are in no set are where the step computes.
+    """Storages by place; a storage in no set is where the step computes.
 
     Attributes:
         uses_gpu: whether the user's code has named a GPU; until then all is where the step computes.

@@ -86,7 +86,7 @@ def _sender(job: RecordedJob, call: Collective, rank: int, members: Mapping[int,
 
 
 def _name(call: Collective, sender: int, members: frozenset[int]) -> str:
-    """Communicator of a pair: those that follow each other are in two, in turn."""
+    """Communicator of a pair: successive pairs use two communicators in turn."""
     before, depth = sender - call.peer, 0
     while before in members:
         before, depth = before - call.peer, depth + 1

@@ -60,14 +60,14 @@ class CalledOperator:
 
     @cached_property
     def written(self) -> list[Tensor]:
-        """Tensors that the operator changes, then those that it makes."""
+        """Tensors that the operator changes, then new ones."""
         changed = [t for name in _written_names(self.func) for t in tensors_in(self.given[name])]
         known = {id(tensor) for tensor in changed}
         return [*changed, *(t for t in tensors_in(self.result) if id(t) not in known)]
 
     @cached_property
     def read(self) -> list[Tensor]:
-        """Tensors that the operator reads; those that it only overwrites are left out."""
+        """Tensors that the operator reads, without tensors that it only overwrites."""
         name = self.func._opname  # noqa: SLF001
         if name.startswith("new_") or name.endswith("_like"):
             return []  # of the tensor they have the shape alone

@@ -63,7 +63,7 @@ _MEMORY_BOUND = frozenset(
      "_adaptive_avg_pool2d", "_adaptive_avg_pool2d_backward", "mean_dim", "prod", "eye", "cumprod", "one_hot",
      "_chunk_cat", "chunk_cat", "split_copy", "all_gather_copy_in", "split_with_sizes_copy_out", "trunc_normal"}
 )  # fmt: skip
-"""Operators that memory bounds on every device, beside those that PyTorch marks as element-wise and ``_foreach_``."""
+"""Operators bound by memory on every device, beside PyTorch's element-wise and ``_foreach_`` operators."""
 
 MULTI_TENSOR = {1: 110, 2: 64, 3: 48, 4: 36, 5: 30}
 """Most tensors of a kernel on lists, by lists that it goes through (pytorch ATen/native/cuda/MultiTensorApply.cuh)."""

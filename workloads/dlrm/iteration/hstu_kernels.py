@@ -68,7 +68,7 @@ def unpooled_elements(job: Job) -> Amount:
 def received_bytes(job: Job, direction: Literal["forward", "backward"]) -> Amount:
     """Size of the vectors that a rank receives, or of the gradients that it sends, a row once where it asks once.
 
-    Vectors of sharded tables have the number format of the wire, those of copied tables that of a lookup.
+    Vectors of sharded tables have the number format of the wire, vectors of copied tables the format of a lookup.
     """
     settings, forward = job.settings, direction == "forward"
     wire = settings.forward_bytes if forward else settings.backward_bytes
@@ -90,7 +90,7 @@ class StackKernels:
         return cls(job, stack, stack_positions(stack, job.plan.tables, job.settings))
 
     def pointwise(self, read: float, written: float, positions: Amount | None = None) -> Elementwise:
-        """A kernel that reads and writes so many elements of each position."""
+        """A kernel that reads ``read`` and writes ``written`` elements of each position."""
         size = (self.positions.all if positions is None else positions) * float(self.job.element_bytes)
         return Elementwise(size * read, size * written)
 

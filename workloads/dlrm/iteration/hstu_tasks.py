@@ -21,7 +21,7 @@ FORWARD, BACKWARD = "hstu_forward", "hstu_backward"
 """Sections of the tasks."""
 
 Linear: TypeAlias = Callable[[Sequence[DenseLayer], Amount, str], None]
-"""Records linear layers for so many positions in a section: forward, or their gradients in reverse."""
+"""Records linear layers over a number of positions in a section: forward, or their gradients in reverse."""
 Ready: TypeAlias = Callable[[DenseLayer, str], None]
 """Lets the gradients of a layer be summed."""
 
@@ -52,7 +52,7 @@ class _Tasks:
     def point(
         self, name: str, read: float, written: float, *, positions: Amount | None = None, launches: int = 1
     ) -> None:
-        """A kernel that reads and writes so many elements of each position."""
+        """A kernel that reads ``read`` and writes ``written`` elements of each position."""
         self.kernel(name, self.kernels.pointwise(read, written, positions), launches=launches)
 
     def gate(self, number: int, *, again: str = "") -> None:

@@ -44,7 +44,7 @@ class RankLengths:
     longest: FloatArray
 
     def beside(self, context: int) -> RankLengths:
-        """The same with so many positions more in every sample."""
+        """The same with ``context`` more positions in every sample."""
         squares = self.squares + 2.0 * context * self.positions + self.samples * float(context * context)
         return RankLengths(self.samples, self.positions + self.samples * context, squares, self.longest + context)
 

@@ -1,4 +1,4 @@
-"""Sequence features: histories of which every position is looked up, and no vectors are summed."""
+"""Sequence features: histories with a lookup for every position, whose vectors are not summed."""
 
 from __future__ import annotations
 

@@ -39,9 +39,9 @@ class TimeToTarget(Strict):
         return 1 if self.evaluate_every is None else ceil(self.samples / self.evaluate_every)
 
     def iterations(self, batch: int) -> int:
-        """Training iterations with so many samples each."""
+        """Number of training iterations of ``batch`` samples."""
         return ceil(self.samples / batch)
 
     def evaluation_iterations(self, batch: int) -> int:
-        """Iterations of one evaluation with so many samples each."""
+        """Number of iterations of one evaluation, of ``batch`` samples each."""
         return ceil((self.evaluation_samples or 0) / batch)

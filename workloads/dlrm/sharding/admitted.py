@@ -1,4 +1,4 @@
-"""Options that constraints admit, in place of those that a planner wants."""
+"""Options that constraints admit, in place of a planner's own."""
 
 from __future__ import annotations
 

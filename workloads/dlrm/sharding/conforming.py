@@ -1,6 +1,6 @@
 """Planners under constraints of single tables.
 
-Planners that choose an option for each table choose among those that constraints admit. Others plan as if there were
+Planners that choose an option for each table choose among the admitted ones. Others plan as if there were
 none; then tables whose shards break a constraint are placed again, or where that leaves no room, all tables.
 """
 

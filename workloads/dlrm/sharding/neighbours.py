@@ -140,7 +140,7 @@ def _movable(plan: Plan, where: IntArray) -> IntArray:
 
 
 def _put(plan: Plan, context: PlanningContext, ranks: dict[int, int]) -> Plan:
-    """The plan with shards, and those that go with them, on other ranks."""
+    """The plan with shards, and the shards that go with them, on other ranks."""
     rank, limits = plan.columns.rank.copy(), context.constraints
     for shard, target in ranks.items():
         table = int(plan.columns.table[shard])

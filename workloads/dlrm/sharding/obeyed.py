@@ -33,7 +33,7 @@ class BrokenConstraint:
 
 
 ALSO_CUT = {"table_wise": "column_wise", "table_row_wise": "grid_shard"}
-"""Types of whole tables, and those that TorchRec calls the same with a single column range."""
+"""Types of whole tables, and the types with column ranges that equal them where there is a single range."""
 
 
 def check_obeyed(plan: Plan, limits: TableConstraints, modules: Mapping[str, Iterable[str]]) -> None:

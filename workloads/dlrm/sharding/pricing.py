@@ -74,6 +74,6 @@ def price_option(tables: Tables, context: PlanningContext, option: Option) -> Op
 
 
 def _everywhere(context: PlanningContext, costs: FloatArray, held: IntArray) -> OptionPrices:
-    """Prices of costs ``[N, K]`` on every rank, each of which holds ``held [N]`` bytes."""
+    """Prices of costs ``[N, K]`` on every rank; each rank holds ``held [N]`` bytes."""
     largest = held.astype(np.float64)
     return OptionPrices(np.asarray(costs.sum(axis=1)), np.zeros(len(held)), largest * context.world_size, largest)

@@ -15,7 +15,7 @@ from workloads.dlrm.sharding.constraints import ALONE, TableConstraints
 
 @dataclass(frozen=True, slots=True)
 class JoinedShards:
-    """Shards joined to units, each of which goes to one place.
+    """Shards joined to units; each unit goes to one place.
 
     Attributes:
         unit: unit of each shard ``[S]``.

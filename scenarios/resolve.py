@@ -36,7 +36,7 @@ from scenarios.shared_keys import (
     with_buckets,
     with_framework_algorithms,
 )
-from scenarios.site_order import SEARCH, SITE_ORDER, check_site_order
+from scenarios.site_order import check_searched, check_site_order
 from scenarios.types import Scenario
 from simulator.network.calibration import with_shares
 from workloads.family import Model
@@ -72,10 +72,7 @@ def resolve(document: Document) -> ResolvedScenario:
     _check_ranks(document, scenario, world_size)
     check_site_order(document, scenario, cluster, world_size)
     filled = family.fill(Asked(document, scenario, model, framework, world_size, cluster))
-    if scenario.site_order == SEARCH and filled.site_order is None:
-        expected = f"an order of {', '.join(cluster.site_names)}"
-        message = "site_order: search needs a pipeline, and the job has none"
-        raise document.error(SITE_ORDER, message, given=SEARCH, expected=expected)
+    check_searched(document, scenario, cluster, filled.site_order)
     check_batch(document, scenario, filled.global_batch_size, world_size, family.unit)
     ranks = cluster.node.ranks
     nodes, whole_nodes = -(-world_size // ranks), world_size % ranks == 0

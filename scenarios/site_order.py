@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from hardware_specs import Cluster
 from inputs.errors import nearest_name
 from inputs.keys import KeyPath
@@ -41,3 +43,15 @@ def check_site_order(document: Document, scenario: Scenario, cluster: Cluster, w
     if missing or len(order) != len(names):
         message = f"the order leaves out {', '.join(missing)}" if missing else "the order names a site twice"
         raise document.error(SITE_ORDER, message, given=", ".join(order), expected=f"each of {', '.join(names)} once")
+
+
+def check_searched(document: Document, scenario: Scenario, cluster: Cluster, found: Sequence[str] | None) -> None:
+    """Refuse a search for an order that found none.
+
+    Raises:
+        InputError: the job has no pipeline, whose stages an order would place.
+    """
+    if scenario.site_order == SEARCH and found is None:
+        expected = f"an order of {', '.join(cluster.site_names)}"
+        message = "site_order: search needs a pipeline, and the job has none"
+        raise document.error(SITE_ORDER, message, given=SEARCH, expected=expected)

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dlrmsim.cli.options import AsJson, Fresh, Settings, Workers, say_taken_over
-from dlrmsim.cli.sweep import ScalingChoice
+from dlrmsim.cli.sweep import Scaling
 
 if TYPE_CHECKING:  # loaded by the command
     from rich.console import Console
 
+    from dlrmsim.verbs.advise import AdviseResult
     from reports.text_table import TextTable
     from scenarios.advice import Advice
     from scenarios.arrivals.study import ArrivalAdvice
@@ -34,13 +35,8 @@ def advise(
     objective: Annotated[
         str | None, typer.Option("--objective", help="throughput_per_gpu (default), cost or time_to_target.")
     ] = None,
-    target: Annotated[
-        float | None, typer.Option("--target", help="Amount to train, e.g. 4e9 samples; only for time_to_target.")
-    ] = None,
-    scaling: Annotated[
-        ScalingChoice | None,
-        typer.Option("--scaling", help="weak (default) keeps the local batch, strong the global one."),
-    ] = None,
+    target: Annotated[float | None, typer.Option("--target", help="Units to train, for time_to_target.")] = None,
+    scaling: Scaling = None,
     arrivals: Annotated[
         bool, typer.Option("--arrivals", help="Simulate a cluster where jobs arrive, and choose nodes for each job.")
     ] = False,
@@ -59,7 +55,7 @@ def advise(
     Exit code 3: the job does not fit and no tried setting helps, or a queue grows without bound.
     """
     import dlrmsim
-    from dlrmsim.cli.printing import print_json, text_console
+    from dlrmsim.cli.printing import print_json
     from dlrmsim.cli.progress import progress_display
 
     with progress_display() as progress:
@@ -79,7 +75,14 @@ def advise(
     say_taken_over(found.taken_over)
     if as_json:
         print_json(found.to_dict())
-        return
+    else:
+        _print(found)
+
+
+def _print(found: AdviseResult) -> None:
+    """Print the sentences of the advice, its tables, and the path of the page."""
+    from dlrmsim.cli.printing import text_console
+
     console = text_console()
     for sentence in found.sentences:
         console.print(sentence, markup=False, highlight=False)

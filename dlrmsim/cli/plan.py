@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from dlrmsim.cli.options import Fresh, Scenario, Settings, refuse, say_taken_over
+
+if TYPE_CHECKING:  # loaded by the command
+    from dlrmsim.verbs.plan import PlanResult
 
 
 def plan(
@@ -22,7 +25,7 @@ def plan(
     ] = None,
     settings: Settings = None,
     compare: Annotated[
-        bool, typer.Option("--compare", help="Compare more plans, those of every planner, and take the fastest.")
+        bool, typer.Option("--compare", help="Compare the plans of all planners and take the fastest.")
     ] = False,
     out: Annotated[Path | None, typer.Option("--out", help="Write plan.json, statistics.json and plan.html.")] = None,
     as_json: Annotated[
@@ -32,9 +35,8 @@ def plan(
 ) -> None:
     """Place a job on its ranks: tables of a DLRM, the division of a transformer, or blocks of a convnet out of core."""
     import dlrmsim
-    from dlrmsim.cli.printing import print_json, text_console
+    from dlrmsim.cli.printing import print_json
     from dlrmsim.cli.progress import progress_display
-    from reports.plans import tables_of_plan
 
     if not compare:
         refuse("without --compare", {"--fresh": fresh or None})
@@ -52,7 +54,15 @@ def plan(
     say_taken_over(done.taken_over)
     if as_json:
         print_json(done.to_dict())
-        return
+    else:
+        _print(done)
+
+
+def _print(done: PlanResult) -> None:
+    """Print the tables of a plan, notes, and the paths of written files."""
+    from dlrmsim.cli.printing import text_console
+    from reports.plans import tables_of_plan
+
     console = text_console()
     for part in tables_of_plan(done.study):
         console.print(part)

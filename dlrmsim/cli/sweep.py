@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from dlrmsim.cli.options import Fresh, Scenario, Settings, Workers, refuse, say_taken_over
+
+if TYPE_CHECKING:  # loaded by the command
+    from dlrmsim.verbs.sweep import SweepResult
 
 
 class ScalingChoice(StrEnum):
@@ -18,6 +21,10 @@ class ScalingChoice(StrEnum):
     strong = "strong"
 
 
+Scaling = Annotated[
+    ScalingChoice | None,
+    typer.Option("--scaling", help="weak (default) keeps the local batch, strong the global one."),
+]
 OVER = "Values of a key, e.g. nodes=1,2,4,...,512. Repeatable: all combinations."
 
 
@@ -25,10 +32,7 @@ def sweep(
     scenario: Scenario,
     *,
     over: Annotated[list[str], typer.Option("--over", metavar="KEY=VALUES", help=OVER)],
-    scaling: Annotated[
-        ScalingChoice | None,
-        typer.Option("--scaling", help="weak (default) keeps the local batch, strong the global one."),
-    ] = None,
+    scaling: Scaling = None,
     settings: Settings = None,
     out: Annotated[
         Path | None, typer.Option("--out", help="Output folder (default runs/NAME-KEYS-SCALING-HASH8).")
@@ -51,9 +55,8 @@ def sweep(
     combination of values of the other keys is a line.
     """
     import dlrmsim
-    from dlrmsim.cli.printing import print_json, text_console
+    from dlrmsim.cli.printing import print_json
     from dlrmsim.cli.progress import progress_display
-    from reports.tables import scaling_report
 
     if executor is not None:
         refuse("with --executor", {"--workers": workers})
@@ -74,7 +77,15 @@ def sweep(
     say_taken_over(done.taken_over)
     if as_json:
         print_json(done.to_dict())
-        return
+    else:
+        _print(done, remedies=remedies)
+
+
+def _print(done: SweepResult, *, remedies: bool) -> None:
+    """Print the tables of a sweep, and the path of its report."""
+    from dlrmsim.cli.printing import text_console
+    from reports.tables import scaling_report
+
     console = text_console()
     console.print(*scaling_report(done.study, remedies=remedies), sep="\n")
     console.print(f"  report  {done.folder / 'scaling.html'}", soft_wrap=True)

@@ -49,12 +49,10 @@ def _score(file: Path, suite: Suite, run_all: Map, progress: Progress | None) ->
     timed += [ratio_case(suite, asked) for asked in suite.collective_ratios]
     claims = [planned_claim(asked) for asked in suite.arrivals]
     predictions = predict([*jobs, *(run for claim in claims for run in claim.runs)], run_all, progress)
-    timed += [arrival_case(suite, claim, predictions) for claim in claims]
-    cases = [_case(suite, case, predictions) for case in suite.cases]
     repeated_cases = repeats(suite.cases)
     spreads = {name: group["spread_pct"] for group in repeated_cases for name in group["cases"]}
-    cases = [case | {"spread_pct": spreads.get(case["id"])} for case in cases]
-    cases += timed
+    cases = [_case(suite, case, predictions) | {"spread_pct": spreads.get(case.id)} for case in suite.cases]
+    cases += [*timed, *(arrival_case(suite, claim, predictions) for claim in claims)]
     counted = [case for case in cases if not case.get("amount")]  # exact amounts would dilute errors of times
     return {
         "suite": file.stem,

@@ -84,7 +84,7 @@ def _names_allowed(kind: Any, steps: Sequence[re.Match[str]]) -> str:
 
 
 _EXPECTED = {"Number out of range": "a finite number"}
-"""Expected values, for words of msgspec that say what is wrong."""
+"""Expected values by the message of msgspec about a wrong one."""
 _WORDS = {
     "int": "a whole number", "float": "a number", "str": "text", "bool": "true or false", "array": "a list",
     "object": "a mapping", "null": "nothing (null)",

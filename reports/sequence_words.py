@@ -24,7 +24,7 @@ def positions_in_words(positions: float) -> str:
 
 
 def padding_of(sequences: Mapping[str, Any]) -> float:
-    """Operations that padding adds to those of the layers, as a share."""
+    """Operations on padding, as a share of the layers' operations without it."""
     return float(sequences["padded_gflop_per_sample"]["layers"] / sequences["gflop_per_sample"]["layers"]) - 1.0
 
 

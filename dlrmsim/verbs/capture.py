@@ -66,7 +66,7 @@ def capture(
     Args:
         what: ``FILE.py:FUNCTION``, or the name of an example that ships; without a function ``training_step``.
         world_size: ranks of the job.
-        ranks: ranks that are captured, those between two of them alike the first; None: all if some ranks differ.
+        ranks: captured ranks; a rank between two of them repeats the lower one. None: all if some ranks differ.
         samples: samples of a step on each rank; None: the attribute ``samples`` of the step, if it has one.
         indices: law of lookups, see the key ``workload.indices``.
         fuse: ``none`` or ``elementwise``, see the key ``workload.fuse``.
@@ -142,6 +142,6 @@ def _ranks(ranks: Sequence[int] | str | None, world_size: int) -> tuple[int, ...
     if wrong is not None:
         raise InputError("no such rank", file="--ranks", given=wrong, expected=f"0 to {world_size - 1}")
     if not found or found[0] != 0:
-        expected = "0 first: a rank that is not captured does what the nearest one before it does"
+        expected = "0 first: a rank that is not captured repeats the nearest captured rank below it"
         raise InputError("rank 0 is missing", file="--ranks", given=",".join(map(str, found)), expected=expected)
     return found

@@ -30,7 +30,7 @@ dlrmsim.sequences = (() => {
     const label = { x: bar, yref: "paper", y: 1, xanchor: left ? "left" : "right", yanchor: "top", xshift: left ? 5 : -5, showarrow: false,
       text: `rank ${x.toLocaleString("en-US")} serves <b>${format.significant(y)}</b> times the mean lookups`,
       font: { color: theme.color("ink"), size: 12.5 }, bgcolor: theme.color("surface") };
-    const note = found.ranks.length < found.world_size ? ` (of every ${Math.ceil(2 * found.world_size / MOST_POINTS)}, those with most)` : "";
+    const note = found.ranks.length < found.world_size ? ` (of every ${Math.ceil(2 * found.world_size / MOST_POINTS)}, ranks with most)` : "";
     return { traces, layout: {
       height: 320, barmode: "group", bargap: GAP, xaxis: { title: `rank${note}`, showgrid: false, zeroline: false, ...(bars ? { dtick: 1 } : {}) },
       yaxis: { title: "times the mean", range: [0, top], zeroline: false },

@@ -102,7 +102,7 @@ def _sections(study: DlrmPlanStudy) -> tuple[PageSection, ...]:
 
 
 def _vectors(study: DlrmPlanStudy) -> str:
-    """Vectors of the forward exchange; those of sequences are not summed."""
+    """Vectors of the forward exchange; vectors of sequences are not summed."""
     return "unpooled vectors" if study.plan.tables.unpooled.any() else "pooled vectors"
 
 

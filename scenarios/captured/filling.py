@@ -74,7 +74,7 @@ def _host_of(cluster: Cluster) -> HostRanks | None:
 
 
 def _refuse_unused(document: Document, section: CapturedSection) -> None:
-    """Refuse keys of jobs that are generated: a recording has what the user's program does.
+    """Refuse keys that only generated jobs have: a recording already has the work of the user's program.
 
     Raises:
         InputError: one is given.

@@ -18,7 +18,7 @@ from scenarios.fitting import FittingSettings, refusal_with
 from scenarios.resolve import asked_again
 
 MOST_CLUSTERS = 3
-"""Clusters that a refusal names: those with least memory of the ones with enough."""
+"""Clusters that a refusal names: of all with enough memory, the ones with least."""
 
 
 def refusal(resolved: CapturedResolved, memory: MemoryReport) -> InfeasibleError:
@@ -51,7 +51,7 @@ def _clusters(resolved: CapturedResolved, memory: MemoryReport) -> Iterator[Fitt
 def _with_room(own: Cluster, needed_bytes: float) -> list[tuple[float, str, int]]:
     """Usable memory, name and ranks of a node of shipped clusters with more memory, least memory first.
 
-    Of clusters with the same GPU those with as many ranks in a node come first, and the others are left out.
+    If clusters with the same GPU have as many ranks in a node, only they are named.
     """
     found: dict[str, tuple[float, bool, str, int]] = {}
     for name in CATALOGS["cluster"].names():

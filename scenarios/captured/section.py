@@ -1,4 +1,4 @@
-"""Keys of a scenario with a captured job, beside those of all workloads (`scenarios.types`)."""
+"""Keys of a scenario with a captured job; keys of all workloads are in `scenarios.types`."""
 
 from __future__ import annotations
 

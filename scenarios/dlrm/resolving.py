@@ -36,7 +36,7 @@ def fill(asked: Asked[DlrmModel, DlrmScenario]) -> Filled[DlrmModel]:
     _check_dense(asked)
     check_sequences(asked)
     if chosen.time_to_target is not None and chosen.mode == "eval":
-        expected = "train, whose evaluations are those of time_to_target"
+        expected = "train; time_to_target adds evaluations to it"
         raise document.error(MODE, "an evaluation has no target to train for", given="eval", expected=expected)
     sharding, place = _read_sharding(document, asked.scenario, framework)
     section = with_framework_hybrid(chosen, framework, model, asked.world_size)

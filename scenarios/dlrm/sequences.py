@@ -16,7 +16,7 @@ from workloads.graded import Graded
 
 LENGTHS: KeyPath = ("workload", "sequence_lengths")
 SCENARIO = "the scenario"
-"""Source of what a scenario gives."""
+"""Source of values that a scenario gives."""
 OF_SEQUENCES = ("sequence_lengths", "batching", "sequence_layout")
 """Keys that only models of sequences have."""
 NOT_OF_SEQUENCES = ("table_row_wise", "grid_shard", "table_column_wise")
@@ -76,7 +76,7 @@ def with_sequence_lengths(model: DlrmModel, lengths: Mapping[str, LengthLaw] | N
 
 
 def check_sequences(asked: Asked[DlrmModel, DlrmScenario]) -> None:
-    """Refuse keys of sequences without sequences, and for sequences what they cannot have.
+    """Refuse keys of sequences for models without any, and keys that models of sequences cannot have.
 
     Raises:
         InputError: there is one.
@@ -113,7 +113,7 @@ def check_sequences(asked: Asked[DlrmModel, DlrmScenario]) -> None:
 
 
 def _unusual(chosen: DlrmSection) -> list[tuple[str, str]]:
-    """Keys that a job with sequences cannot have, and what is expected."""
+    """Keys that a job with sequences cannot have, each with its expected value."""
     found = []
     if chosen.dense is not None and not chosen.dense.plain:
         found.append(("dense", f"no such key: {UNDIVIDED_STACK}"))

@@ -76,7 +76,7 @@ def _recordings(
             f"ranks issue different tasks, and {size} are too many to capture each",
             file=request.file,
             key="--ranks",
-            expected="one rank of each kind, e.g. 0,8,16: ranks between two do what the first of them does; or all",
+            expected="one rank of each kind, e.g. 0,8,16 (ranks 1 to 7 repeat rank 0); or all",
         )
     others = [rank for rank in range(size) if rank not in wanted]
     found = [*probes, *in_processes(record, others, captured)]

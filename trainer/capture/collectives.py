@@ -167,4 +167,4 @@ _READERS: dict[str, Callable[[CalledOperator, int], CallShape]] = {
     "reduce_scatter_tensor_out": _whole("reduce_scatter", "input"),
     "all_to_all_single": _uneven,
 }
-"""Operator without underscores -> what reads its size."""
+"""Operator without underscores -> function that reads its size."""

@@ -112,7 +112,7 @@ class CapturedDataParallel(Module):
             InputError: a parameter got no gradient in the iteration before.
         """
         self._refuse_unfinished()
-        if torch.is_grad_enabled():  # the reducer is prepared here: what holds in the backward pass does not count
+        if torch.is_grad_enabled():  # the reducer reads the state before the backward pass
             self._reduces = self._sync
         if self.training and torch.is_grad_enabled() and self._sync:
             self._send_buffers()

@@ -210,7 +210,7 @@ def _called_by_own() -> bool:
 
 
 def _sees_gpu(frame: FrameType) -> bool:
-    """Whether code takes tensors for what they would be: the user's code."""
+    """Whether code sees tensors as if on the captured device: true for the user's code."""
     return not f"{frame.f_globals.get('__name__', '')}.".startswith(_OWN)
 
 

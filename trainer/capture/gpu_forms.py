@@ -24,7 +24,7 @@ _Given = tuple[Sequence[Any], Mapping[str, Any]]
 
 
 def _named(given: _Given, *names: str) -> list[Any]:
-    """Values of arguments in the order of names; None for those left out."""
+    """Values of arguments in the order of names; None where one has none."""
     args, kwargs = given
     return [args[n] if n < len(args) else kwargs.get(name) for n, name in enumerate(names)]
 

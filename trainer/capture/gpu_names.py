@@ -85,7 +85,7 @@ def gpu_names() -> Iterator[None]:
 
 
 def _replacements(cuda: dict[str, Any]) -> Iterator[tuple[Any, dict[str, Any]]]:
-    """Owners of names with what takes their place."""
+    """Owners of names, each with the replacements of its names."""
     functional: Any = torch.nn.functional
     no = {f"has_torch_function{kind}": _no for kind in ("", "_unary", "_variadic")}
     yield torch.cuda, cuda

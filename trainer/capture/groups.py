@@ -1,6 +1,6 @@
 """Process groups of a captured rank, and families of groups that divide the ranks among themselves.
 
-A rank knows the groups that it creates, also those it is no member of. Groups of one size that follow each other and
+A rank knows the groups that it creates, also without being a member. Groups of one size that follow each other and
 share no rank are one family, such as the groups of a mesh dimension; it becomes a communicator, its groups instances.
 """
 

@@ -1,4 +1,4 @@
-"""Starts the process that captures a job, and reads what it leaves. Needs no PyTorch."""
+"""Starts the process that captures a job, and reads the recording it writes. Needs no PyTorch."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MAX_DETAILS = 10_000
 
 
 def run_capture(request: CaptureRequest, captured: Callable[[int, int], None]) -> RecordedJob:
-    """Capture a job in a process of its own, so that replaced names of PyTorch do not reach this one.
+    """Capture a job in another process, so that replaced names of PyTorch do not reach this one.
 
     Args:
         captured: called after each rank with the number of ranks so far and the expected number.

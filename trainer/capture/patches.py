@@ -1,4 +1,4 @@
-"""Names of PyTorch that a capture replaces while it runs, each by what records the same."""
+"""Names of PyTorch that a capture replaces while it runs, each with a function that records the call."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ REFUSED_CALLS = {
     "init_process_group": "no call of it, or one behind `if not dist.is_initialized()`: the group of all ranks exists",
     **dict.fromkeys(("all_gather_object", "broadcast_object_list", "gather_object", "scatter_object_list"), _FIXED),
 }
-"""Functions of ``torch.distributed`` that a captured step may not call, with what to do."""
+"""Functions of ``torch.distributed`` that a captured step may not call, with remedies."""
 
 
 def _refused(name: str, expected: str) -> Callable[..., None]:

@@ -1,6 +1,6 @@
 """Recordings of ranks as a captured job: ranks that issue the same tasks share a program, equal works a number.
 
-A rank that was not captured issues what the nearest captured rank before it does.
+A rank that was not captured issues the tasks of the nearest captured rank below it.
 """
 
 from __future__ import annotations

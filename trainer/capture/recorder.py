@@ -215,7 +215,7 @@ class StepRecorder(TorchDispatchMode):
         return len(self.tasks) - 1
 
     def _last_of_each(self, tasks: set[int]) -> set[int]:
-        """The last task of each stream and communicator, which ends after those before it."""
+        """The last task of each stream and communicator, which ends after all earlier ones."""
         last: dict[Hashable, int] = {}
         for number in sorted(tasks):
             last[_queue(self.tasks[number])] = number

@@ -181,7 +181,7 @@ class StreamBlock:
 
 
 class _OpenBook:
-    """The streams of the rank that is being captured, and what records a wait of its host."""
+    """The streams of the rank that is being captured, and the function that records a wait of its host."""
 
     def __init__(self) -> None:
         self.open = StreamBook()

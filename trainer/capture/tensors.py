@@ -54,7 +54,7 @@ def bytes_of(tensor: Tensor) -> float:
 
 
 class StorageNumbers:
-    """Numbers of storages, each one of its own while the step runs; PyTorch uses addresses again."""
+    """Numbers of storages, unique within a step; PyTorch uses addresses again."""
 
     def __init__(self) -> None:
         """Start without any."""

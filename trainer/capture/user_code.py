@@ -255,4 +255,4 @@ REFUSED: tuple[tuple[Any, str], ...] = (
     (torch.nn.SyncBatchNorm, "torch.nn.BatchNorm1d, 2d or 3d: it asks the GPU for values in every layer"),
     (torch.nn.DataParallel, "torch.nn.parallel.DistributedDataParallel, a process for each GPU"),
 )
-"""Wrappers that cannot be captured, with what to use."""
+"""Wrappers that cannot be captured, with alternatives."""

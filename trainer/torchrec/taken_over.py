@@ -68,7 +68,7 @@ def taken_over(
     Args:
         name: name in the model file.
         dense: ``mlp``, ``interaction``... as in a model file; None: read from the module.
-        sequences: sequence of each table of an EmbeddingCollection; of other ones it is that of ``hstu``.
+        sequences: sequence of each table of an EmbeddingCollection; tables that it lacks have the sequence of ``hstu``.
         device: kind of device of the ranks, ``cuda`` or ``cpu``.
 
     Raises:

@@ -126,7 +126,7 @@ class _Chains:
         self._open: dict[int, tuple[int, int]] = {}
 
     def begin(self, number: int, step: int) -> None:
-        """Follow a task that is a step of its own; a wait of the host ends all chains."""
+        """Follow a task that is fused with no other; a wait of the host ends all chains."""
         task = self._program.tasks[number]
         if isinstance(self._job.works[task.work], HostWait):
             self._open.clear()

@@ -248,7 +248,7 @@ class _GroupProgram:
         )
 
     def _collective(self, step: JobStep, name: str, work: Collective, after: Sequence[int]) -> int:
-        """A collective; the stream that issues it waits first, and what follows on that stream waits, too."""
+        """A collective: starts after earlier tasks of the stream that issues it, and later ones start after it."""
         stream = self._streams[step.stream]
         if after or step.after_streams:
             wait = self._recorder.unlaunched(

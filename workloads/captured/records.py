@@ -53,7 +53,7 @@ class AttentionWork(_Work, frozen=True, tag="attention"):
     """Attention in one kernel.
 
     Attributes:
-        flops: operations of the products, without those of masked blocks.
+        flops: operations of the matrix products; masked blocks have none.
         bytes: tensors read and written, each once.
     """
 

@@ -46,7 +46,7 @@ class CalledOperator:
 
     @cached_property
     def given(self) -> dict[str, Any]:
-        """Arguments by name; those left out have their defaults."""
+        """Arguments by name, defaults included."""
         names = _argument_names(self.func)
         found = dict(zip(names, self.args, strict=False)) | dict(self.kwargs)
         for argument in self.func._schema.arguments:  # noqa: SLF001
@@ -100,7 +100,7 @@ _OVERWRITING = frozenset(
     {"copy_", "zero_", "fill_", "uniform_", "normal_", "random_", "bernoulli_", "exponential_", "_foreach_zero_",
      "_foreach_copy_", "trunc_normal_", "log_normal_", "cauchy_", "geometric_"}
 )  # fmt: skip
-"""Operators whose result does not depend on what was there."""
+"""Operators whose result does not depend on the previous contents of the tensor."""
 
 
 def _distinct(tensors: Iterator[Tensor]) -> Iterator[Tensor]:

@@ -22,4 +22,4 @@ def _recurrent(call: CalledOperator) -> Any:
 RESULTS: dict[str, Callable[[CalledOperator], Any]] = {
     "_cudnn_rnn_backward": _recurrent,
 }
-"""Operator -> what makes its result."""
+"""Operator -> function that makes its result."""

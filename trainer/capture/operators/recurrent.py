@@ -21,7 +21,7 @@ class Recurrence:
         batch: sequences.
         inputs: width of its inputs.
         hidden: width of its state.
-        output: width of what it hands to the next step and layer.
+        output: width of the vector for the next step and layer.
         gates: products of a cell, each as wide as the state.
         element: bytes of an element.
     """

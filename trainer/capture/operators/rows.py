@@ -21,7 +21,7 @@ _SORT_PASSES = 4
 
 _NEW_ROWS = ("mul", "div", "pow", "neg", "add", "sub", "sqrt", "clone", "abs", "sign")
 _SAME_ROWS = ("mul_", "div_", "neg_", "add_", "sub_", "zero_", "_coalesce", "coalesce")
-"""Operators whose result has the rows of their first argument, in a tensor of its own or in the same one."""
+"""Operators whose result has the rows of their first argument, in a new tensor or in the same one."""
 
 
 class Unhandled:

@@ -23,7 +23,7 @@ _SCATTERED = {
 """Operators that change selected elements -> arguments of the indices and of the new values."""
 
 _ADDS = ("index_add", "scatter_add", "scatter_reduce")
-"""Operators that read what they change."""
+"""Operators that read the tensor they change."""
 
 _OF_TARGETS = ("nll_loss_forward", "nll_loss_backward")
 """Losses that touch one element of each row, at its target."""

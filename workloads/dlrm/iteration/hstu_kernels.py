@@ -1,4 +1,4 @@
-"""Kernels of HSTU layers and of what stands before and behind them, forward and backward.
+"""Kernels of HSTU layers and of the steps before and behind them, forward and backward.
 
 Linear layers are products over all positions of a rank; attention takes the sum of squares of the positions of its
 samples. The kernels between them read and write activations: norms, gates, sums, concatenations. Their reads and writes

@@ -4,8 +4,8 @@ Counted as PyTorch keeps them (autograd of generative-recommenders' modules), in
 
 - forward: the received vectors, which the model's forward still references; what autograd keeps; the last layer's
   normalised input and UVQK;
-- backward of the last layer: what autograd keeps; UVQK computed again, its gradient, and those of x and the attention;
-- evaluation: no more than a layer at a time, with its input; or the received vectors and those with candidates behind;
+- backward of the last layer: what autograd keeps; UVQK computed again, and the gradients of UVQK, x and attention;
+- evaluation: no more than a layer at a time, with its input; or the received vectors without and with the candidates;
 - embedding backward: gradients of the received vectors, their copy in the order of the owners, and the gradients that
   an owner receives. Before the forward pass the owner's vectors and the received ones take less.
 """
@@ -30,7 +30,7 @@ class SequenceBytes:
     """Vectors of sequences on a rank, bytes; each ``[P]`` where ranks differ.
 
     Attributes:
-        received: vectors of its own samples, as they come.
+        received: vectors of the rank's samples, in the order of their arrival.
         gradients: their gradients.
         sent: gradients that go to the owners, of a row once or of each of its lookups.
         served: vectors or gradients that its shards exchange for all samples, whichever are larger.

@@ -61,7 +61,7 @@ class _Tasks:
         self.point(f"hstu_{number}_gate{again}", 2.0 * values, 3.0 * values)
 
     def context_product(self) -> Gemm:
-        """Product of contextual vectors with weights of their own; its gradients have as many operations each."""
+        """Product of contextual vectors with their weights; each of its two gradients takes as many operations."""
         stack, job = self.stack, self.kernels.job
         samples = self.kernels.positions.samples
         return Gemm(samples, stack.width, stack.context_dim, job.precision, count=stack.contextual)
@@ -146,7 +146,7 @@ class StackBackward(_Tasks):
     """Records the backward pass of a stack; ``linear`` records gradients.
 
     Attributes:
-        ready: lets gradients of parameters without a product of their own be summed.
+        ready: starts the sum of gradients of parameters that no product has, norms for example.
     """
 
     ready: Ready

@@ -2,8 +2,8 @@
 
 TorchRec's EmbeddingCollection shards tables of sequences whole, by columns, by rows over all ranks, or copies them
 (torchrec/distributed/embedding.py). Whatever the kind, an all_to_all brings the vectors to the ranks of their samples,
-and their gradients back: a rank receives as many vectors as its samples have positions, and sends those of the lookups
-that its shards serve, which popular rows draw to it (torchrec/distributed/sharding/rw_sequence_sharding.py).
+and their gradients back: a rank receives as many vectors as its samples have positions, and sends a vector for every
+lookup of its shards, many where they have popular rows (torchrec/distributed/sharding/rw_sequence_sharding.py).
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from workloads.dlrm.model.table_list import Width
 from workloads.graded import Graded
 
 TRAINED = 3.0
-"""Operations of a training pass of linear layers over those of the forward pass: a product more for each gradient."""
+"""Operations of linear layers, training over forward: a product, and one for each of two gradients."""
 
 PROJECTED = 3
 """Vectors of a head that the output layer projects: u, the attention, and the gated attention (generative-recommenders,
@@ -116,7 +116,7 @@ class Hstu(Strict):
     def attention_backward(self) -> float:
         """Operations of its gradients: the scores again, gradients of queries, of keys, of scores, and of values.
 
-        Five products (FlashAttention-2, arXiv:2307.08691), three over the width of queries, two over that of values.
+        Five products (FlashAttention-2, arXiv:2307.08691), three as wide as queries, two as wide as values.
         """
         return float(3 * self.queries + 2 * self.values)
 

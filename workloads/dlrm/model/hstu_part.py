@@ -72,7 +72,7 @@ class HstuPart:
         return DenseLayer(f"hstu_{number}_output", inputs, self.width, activation=False, bias=False)
 
     def norms(self, number: int) -> DenseLayer:
-        """Weights and biases of the two norms of a layer, counted as those of a linear layer."""
+        """Weights and biases of the two norms of a layer, counted as a linear layer."""
         return DenseLayer(f"hstu_{number}_norms", 2, self.width + self.hstu.values, activation=False, bias=False)
 
     def bias(self, number: int) -> DenseLayer | None:
@@ -91,7 +91,7 @@ class HstuPart:
 
     @property
     def context_layer(self) -> DenseLayer | None:
-        """Projection of contextual vectors, with weights of its own for each position; None: there are none."""
+        """Projection of contextual vectors, with other weights for each position; None: without such vectors."""
         if not self.contextual:
             return None
         return DenseLayer("context", self.contextual * self.context_dim, self.width, activation=False)

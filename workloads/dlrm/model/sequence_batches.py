@@ -105,7 +105,7 @@ def _drawn(sequence: SequenceLengths, samples: int, seed: int) -> FloatArray:
 
 
 def _balanced(by_length: FloatArray, sequence: SequenceLengths, dealing: Dealing) -> FloatArray:
-    """Samples in descending order of length dealt evenly, those of a rank after each other ``[samples]``."""
+    """Samples dealt evenly in descending order of length, then ordered by rank ``[samples]``."""
     ranks, sizes = dealing.ranks, shares(dealing)
     rounds = int(sizes.max())
     place = np.cumsum(sizes) - sizes

@@ -26,7 +26,7 @@ class SequenceFeature(Strict):
     Attributes:
         max_length: positions that are kept of a longer history.
         lengths: distribution of the lengths.
-        targets: candidates behind the history, each a position with lookups of its own.
+        targets: candidates behind the history, each one more position.
     """
 
     max_length: Graded[MaxLength]

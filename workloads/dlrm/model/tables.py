@@ -76,7 +76,7 @@ class Tables:
 
     @property
     def unpooled(self) -> NDArray[np.bool_]:
-        """Whether each lookup of a table gives a vector of its own ``[N]``."""
+        """Whether a table gives a vector for each lookup, none of them summed ``[N]``."""
         if not self.sequences:
             return np.zeros(len(self), dtype=np.bool_)
         return np.array([sequence is not None for sequence in self.sequences])

@@ -172,7 +172,7 @@ class _Maker:
 
     @property
     def _summed(self) -> bool:
-        """Whether vectors are partial sums of several ranks; those of sequences are not."""
+        """Whether vectors are partial sums of several ranks; vectors of sequences are never summed."""
         return self.shards.parts > 1 and not self.tables.sequences
 
     def _vectors(self) -> FloatArray:

@@ -35,7 +35,7 @@ def advise(
     objective: Annotated[
         str | None, typer.Option("--objective", help="throughput_per_gpu (default), cost or time_to_target.")
     ] = None,
-    target: Annotated[float | None, typer.Option("--target", help="Units to train, for time_to_target.")] = None,
+    target: Annotated[float | None, typer.Option("--target", help="Units of time_to_target, e.g. 4e9 samples.")] = None,
     scaling: Scaling = None,
     arrivals: Annotated[
         bool, typer.Option("--arrivals", help="Simulate a cluster where jobs arrive, and choose nodes for each job.")

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
+from inputs.yaml_lines import Document
+from scenarios.dlrm.plans import PlanningJob, plan_of
+from scenarios.resolve import resolve
 from simulator.operators import Elementwise, EmbeddingLookup, EmbeddingUpdate, Gemm, Interaction
 from simulator.program import Program
 from tests.captured_jobs import (
@@ -34,12 +39,8 @@ from workloads.captured.records import (
 )
 from workloads.captured.settings import CapturedSettings
 from workloads.catalogs import REUSE
+from workloads.dlrm.iteration.groups import EmbeddingGroup
 from workloads.dlrm.laws.index_laws import Indices, Law, make_law
-from workloads.dlrm.model.choices import SINGLE_PRECISION, Optimizer
-from workloads.dlrm.model.settings import DlrmSettings
-from workloads.dlrm.model.storage import uniform_storage
-from workloads.dlrm.model.tables import Tables
-from workloads.dlrm.rows.kernels import Kernels, KernelShards, kernels
 
 
 def kernel(work: RecordedWork, **changes: object) -> object:
@@ -106,32 +107,43 @@ def test_each_kind_of_work_keeps_its_amounts() -> None:
 # Lookups
 
 
-def dlrm_kernels(
-    table: Table, samples: int, batch: int, law: Law, optimizer: str = "rowwise_adagrad", element: int = 4
-) -> Kernels:
-    """Kernels of the DLRM generator for a table."""
-    one = np.array([1])
-    tables = Tables(
-        ("table",), table.rows * one, table.dim * one, np.array([table.lookups / samples]), element * one, one
-    )
-    settings = DlrmSettings(
-        world_size=1,
-        local_world_size=1,
-        global_batch_size=batch,
-        framework=framework("pytorch"),
-        precision=SINGLE_PRECISION,
-        optimizer=Optimizer(tables=optimizer),  # type: ignore[arg-type]
-        indices=law,
-    )
-    shards = KernelShards(np.array([0]), tables.dim, samples, 1, *(lambda v: np.atleast_1d(v.sum()),) * 4)
-    return kernels(tables, settings, shards, uniform_storage(1))
-
-
 LAWS = {
-    "uniform": make_law("uniform"),
-    "zipf": make_law(Indices(distribution="zipf", exponent=1.05)),
-    "reuse": make_law(next(iter(REUSE.names()))),
+    "uniform": "uniform",
+    "zipf": {"distribution": "zipf", "exponent": 1.05},
+    "reuse": next(iter(REUSE.names())),
 }
+
+
+def law_of(name: str) -> Law:
+    """The law as a captured job takes it."""
+    given = LAWS[name]
+    return make_law(given if isinstance(given, str) else Indices.model_validate(given))
+
+
+def dlrm_kernels(table: Table, law: str, optimizer: str) -> EmbeddingGroup:
+    """The table in a DLRM on one rank, as the generator places it: its lookup and its update."""
+    fp32 = ("dense", "tables", "forward_all_to_all", "backward_all_to_all", "all_reduce")
+    model = {
+        "name": "one",
+        "title": "one table",
+        "tables": [{"rows": table.rows, "dim": table.dim, "pooling_factor": table.lookups / table.bags}],
+        "mlp": {"dense_features": 13, "bottom": [128], "top": [1]},
+        "interaction": "cat",
+        "index_reuse": "uniform",
+        "local_batch_size": table.bags,
+    }
+    workload = {
+        "model": model,
+        "framework": "pytorch",
+        "indices": LAWS[law],
+        "optimizer": {"tables": optimizer},
+        "sharding": {"planner": "table_wise"},
+    }
+    data = {"name": "one", "cluster": "dgx_h100", "world_size": 1, "workload": workload}
+    data["precision"] = dict.fromkeys(fp32, "fp32")
+    job = PlanningJob.of(resolve(Document(data, {}, Path("test.yaml"))))
+    (group,) = job.workload(plan_of(job)).job.groups
+    return group
 
 
 def same_amounts(one: object, other: object) -> None:
@@ -150,12 +162,12 @@ def same_amounts(one: object, other: object) -> None:
 def test_lookups_are_those_of_the_dlrm_generator(law: str, optimizer: str, pooling: int) -> None:
     samples = 4096
     table = Table(1_000_000, 128, samples * pooling, samples)
-    expected = dlrm_kernels(table, samples, samples, LAWS[law], optimizer)
+    expected = dlrm_kernels(table, law, optimizer)
     records = JobRecords()
     records.add("lookup", Lookup((table,), "fp32"))
     records.add("update", Update((table,), "fp32", optimizer=optimizer))  # type: ignore[arg-type]
     job = records.job([records.program([0])], world(1), samples=samples)
-    lookup, update = operators_of(CapturedSettings(job, framework("pytorch"), LAWS[law]))
+    lookup, update = operators_of(CapturedSettings(job, framework("pytorch"), law_of(law)))
     same_amounts(lookup, expected.lookup)
     same_amounts(update, expected.update)
 
@@ -181,6 +193,7 @@ def test_gradients_without_an_optimizer_are_of_all_rows_or_of_those_that_are_loo
     assert isinstance(fused, EmbeddingUpdate)
     assert isinstance(dense, EmbeddingUpdate)
     assert isinstance(sparse, EmbeddingUpdate)
+    assert fused.unique_rows == pytest.approx(ROWS * (1 - (1 - 1 / ROWS) ** 4096), rel=1e-3)
     assert dense.weight_bytes == 2.0 * ROWS * 64 * 4
     assert sparse.weight_bytes == sparse.unique_rows * 64 * 4 == fused.weight_bytes / 2
     assert (dense.state_bytes, sparse.state_bytes) == (0.0, 0.0)

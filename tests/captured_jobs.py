@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
+from scenarios.machine import machine_of
 from scenarios.resolve import ResolvedScenario, load_scenario
+from simulator.lowering import Machine
+from simulator.program import TaskGraph
+from workloads.captured.iteration import iteration_graph
 from workloads.captured.job_file import write_job
 from workloads.captured.records import (
     Collective,
@@ -24,6 +29,8 @@ from workloads.captured.records import (
     Table,
     Update,
 )
+from workloads.captured.settings import CapturedSettings
+from workloads.graph.framework import Framework, load_framework
 
 SCENARIO = """
 name: small_step
@@ -34,6 +41,7 @@ workload:
   model: job.json
 """
 SAMPLES, WIDTH, ROWS, POOLING = 512, 1024, 100_000, 4
+GEMM = Product(8192, 8192, 8192, "bf16")
 
 
 @dataclass
@@ -133,7 +141,7 @@ def record_step(records: JobRecords, ranks: int, *, samples: int = SAMPLES, unev
     exchange = Collective("all_to_all", "world", size * ranks, "fp32", sent=sent)
     records.add("aten._to_copy", CopyWork(size, "h2d"), section="input", stream=1)
     copied = len(records.tasks) - 1
-    looked_up = records.add("fbgemm.lookup", Lookup((table,), "fp32"), "tables", after=[copied])
+    records.add("fbgemm.lookup", Lookup((table,), "fp32"), "tables", after=[copied])
     forward = records.add("c10d.alltoall_base_", exchange, "tables")
     product = Product(samples, WIDTH, WIDTH, "fp32")
     records.add("aten.addmm", product, "bottom.0")
@@ -159,7 +167,6 @@ def record_step(records: JobRecords, ranks: int, *, samples: int = SAMPLES, unev
     records.add("aten._foreach_add_", OptimizerWork(3 * WIDTH**2, 36.0 * WIDTH**2), "", "optimizer", after=[summed])
     loss = records.add("aten._local_scalar_dense", CopyWork(4.0, "d2h"), "", "optimizer")
     records.add("wait", HostWait(), "", "optimizer", after=[loss])
-    del looked_up
 
 
 def small_job(ranks: int = 4, **changes: bool) -> RecordedJob:
@@ -181,3 +188,26 @@ def written(job: RecordedJob, folder: Path) -> Path:
 def resolved_job(job: RecordedJob, folder: Path, *settings: str) -> ResolvedScenario:
     """The scenario of a job."""
     return load_scenario(written(job, folder) / "scenario.yaml", settings)
+
+
+@cache
+def machine(ranks: int) -> Machine:
+    """Nodes of eight H100."""
+    settings = ["nodes=null", f"world_size={ranks}", "cluster=dgx_h100", "cluster.node.cpu.host_time_factor=1"]
+    return machine_of(load_scenario("zionex_a_dgx_h100_128", settings))
+
+
+@cache
+def framework(name: str = "nvidia_pytorch") -> Framework:
+    """A profile; the first one has launches of 5 us and nothing between them."""
+    return load_framework(name)
+
+
+def settings_of(job: RecordedJob, **changes: object) -> CapturedSettings:
+    """The job under the first profile; ``changes`` are fields of its settings."""
+    return CapturedSettings(job, framework(), **changes)  # type: ignore[arg-type]
+
+
+def graph_of(job: RecordedJob, **changes: object) -> TaskGraph:
+    """The tasks of an iteration; ``changes`` as `settings_of`."""
+    return iteration_graph(settings_of(job, **changes))

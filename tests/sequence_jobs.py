@@ -14,6 +14,7 @@ from scenarios.dlrm.typed import DlrmResolved, dlrm_of
 from scenarios.resolve import resolve
 from simulator.operators import Attention, Gemm
 from simulator.program import Program
+from tests.planning_jobs import made_up
 from workloads.dlrm.family import DlrmWorkload
 
 WIDTH, HEADS, QUERY, VALUE, LAYERS = 32, 2, 24, 16, 2
@@ -26,11 +27,6 @@ HISTORY = [
     {"name": "artist", "rows": 200, "dim": 16, "sequence": "history"},
 ]
 USER = {"name": "user", "rows": 500, "dim": 32, "sequence": "context"}
-
-
-def made_up(value: object) -> dict[str, object]:
-    """A graded value."""
-    return {"value": value, "source": "tests", "grade": "assumed"}
 
 
 def graded(**values: object) -> dict[str, object]:

@@ -47,7 +47,7 @@ class TableConstraint(Strict):
         None, description="sharding types that a planner may give this table"
     )
     compute_kernels: Annotated[tuple[PlanKernel, ...], Field(min_length=1)] | None = Field(
-        None, description="kernels it may have; tables that are data_parallel have dense"
+        None, description="kernels it may have; data_parallel has dense, other types never do"
     )
     min_partition: Annotated[int, Field(ge=1, le=1_000_000)] | None = Field(
         None, description="fewest columns of a column range"

@@ -12,8 +12,9 @@ import pytest
 import yaml
 
 from dlrmsim.cli import main
+from tests.planning_jobs import made_up
 from tests.planning_jobs import scenario_data as pooled_data
-from tests.sequence_jobs import made_up, scenario_data
+from tests.sequence_jobs import scenario_data
 
 Edit = Callable[[dict[str, Any]], None]
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.cli.test_sequence_input import LAW, MODEL, Edit, both, check, refused, to, without
-from tests.sequence_jobs import graded, made_up, scenario_data
+from tests.planning_jobs import made_up
+from tests.sequence_jobs import graded, scenario_data
 
 CONTEXT = f"{MODEL}.sequences.context"
 ONE_POSITION = "a contextual feature has one position in every sample"

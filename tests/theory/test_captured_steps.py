@@ -1,84 +1,44 @@
-"""Captured steps against closed forms: durations, a timeline by hand, amounts of lookups, fused kernels, waits."""
+"""Timelines of captured steps against closed forms: overlap, waits, calls of groups, pipelines, memory."""
 
 from __future__ import annotations
-
-from functools import cache
 
 import numpy as np
 import pytest
 
 from inputs.errors import InputError
-from scenarios.machine import machine_of
-from scenarios.resolve import load_scenario
 from simulator.collective_calls import CollectiveCall
 from simulator.engine import RunOptions, run
 from simulator.lowered import PS_PER_S
-from simulator.lowering import Machine, lower
-from simulator.operators import Elementwise, EmbeddingLookup, EmbeddingUpdate, Gemm, Interaction
+from simulator.lowering import lower
+from simulator.operators import Elementwise, Gemm
 from simulator.program import Program, TaskGraph
-from tests.captured_jobs import POOLING, ROWS, SAMPLES, WIDTH, JobRecords, small_job, world
+from tests.captured_jobs import (
+    GEMM,
+    SAMPLES,
+    WIDTH,
+    JobRecords,
+    framework,
+    graph_of,
+    machine,
+    settings_of,
+    small_job,
+    world,
+)
 from workloads.captured.iteration import iteration_graph
-from workloads.captured.kernels import operators_of
 from workloads.captured.memory import memory_per_rank
 from workloads.captured.records import (
-    AttentionWork,
     Collective,
-    ConvolutionWork,
     CopyWork,
-    DType,
     HostWait,
-    Lookup,
     Moved,
-    OptimizerWork,
     Product,
     RecordedJob,
-    RecordedWork,
-    Table,
-    Update,
 )
 from workloads.captured.settings import CapturedSettings
-from workloads.catalogs import REUSE
-from workloads.dlrm.laws.index_laws import Indices, Law, make_law
-from workloads.dlrm.model.choices import SINGLE_PRECISION, Optimizer
-from workloads.dlrm.model.settings import DlrmSettings
-from workloads.dlrm.model.storage import uniform_storage
-from workloads.dlrm.model.tables import Tables
-from workloads.dlrm.rows.kernels import Kernels, KernelShards, kernels
-from workloads.graph.framework import Framework, load_framework
 
 LAUNCH_S = 5e-6
 """Host time of a launch of the profile below, on a CPU whose factor is 1."""
-GEMM = Product(8192, 8192, 8192, "bf16")
 LARGE = Collective("all_reduce", "world", 1e9, "fp32")
-
-
-@cache
-def machine(ranks: int) -> Machine:
-    """Nodes of eight H100."""
-    settings = ["nodes=null", f"world_size={ranks}", "cluster=dgx_h100", "cluster.node.cpu.host_time_factor=1"]
-    return machine_of(load_scenario("zionex_a_dgx_h100_128", settings))
-
-
-@cache
-def framework(name: str = "nvidia_pytorch") -> Framework:
-    """A profile; the first one has launches of 5 us and nothing between them."""
-    return load_framework(name)
-
-
-def settings_of(job: RecordedJob, **changes: object) -> CapturedSettings:
-    return CapturedSettings(job, framework(), **changes)  # type: ignore[arg-type]
-
-
-def graph_of(job: RecordedJob, **changes: object) -> TaskGraph:
-    return iteration_graph(settings_of(job, **changes))
-
-
-def kernel(work: RecordedWork, **changes: object) -> object:
-    """Operator of a work."""
-    records = JobRecords()
-    records.add("aten.op", work)
-    job = records.job([records.program([0])], world(1))
-    return operators_of(settings_of(job, **changes))[0]
 
 
 def times(graph: TaskGraph, ranks: int, iterations: int = 1) -> list[dict[str, tuple[float, float]]]:
@@ -95,145 +55,6 @@ def times(graph: TaskGraph, ranks: int, iterations: int = 1) -> list[dict[str, t
 
 def work_of(program: Program, name: str) -> object:
     return program.work[program.names.index(name)]
-
-
-# Operators
-
-
-def test_a_large_product_takes_its_operations_over_the_reached_peak() -> None:
-    model = machine(1).compute
-    operator = kernel(GEMM)
-    assert isinstance(operator, Gemm)
-    reached = 2.0 * 8192**3 / model.flops_per_s("bf16")  # type: ignore[attr-defined]
-    assert float(model.duration_s(operator)) == pytest.approx(reached, rel=0.15)
-    assert model.duration_s(operator) == model.duration_s(Gemm(8192, 8192, 8192, "bf16"))
-
-
-@pytest.mark.parametrize(
-    ("dtype", "tf32", "precision"),
-    [
-        ("fp32", False, "fp32"),
-        ("fp32", True, "tf32"),
-        ("bf16", True, "bf16"),
-        ("fp64", True, "fp64"),
-        ("fp8", False, "fp8"),
-        ("int8", False, "fp32"),
-        ("int64", True, "fp32"),
-        ("bool", False, "fp32"),
-    ],
-)
-def test_products_compute_in_their_type_and_fp32_in_that_of_the_scenario(
-    dtype: DType, tf32: bool, precision: str
-) -> None:
-    operator = kernel(Product(128, 64, 32, dtype, count=3, transposed=True), tf32=tf32)
-    assert operator == Gemm(128, 64, 32, precision, 3, transposed=True)  # type: ignore[arg-type]
-
-
-def test_batches_of_small_products_are_bound_by_memory_as_a_dot_interaction_is() -> None:
-    """A batch of 27 x 128 matrices times themselves: read once, products written, 2 m n k operations each."""
-    found = kernel(Product(27, 27, 128, "fp32", count=10, own_factor=True))
-    assert found == Interaction(10 * 2.0 * 27 * 27 * 128, 10 * 4.0 * 27 * 128, 10 * 4.0 * 27 * 27, "fp32")
-    both = kernel(Product(27, 27, 128, "fp32", count=10))
-    assert isinstance(both, Interaction)
-    assert both.read_bytes == 2 * found.read_bytes
-    assert isinstance(kernel(Product(27, 27, 128, "fp32")), Gemm)
-
-
-def test_each_kind_of_work_keeps_its_amounts() -> None:
-    moved = kernel(Moved(3.0, 2.0, element_wise=True, next_read_bytes=1.0, next_only_bytes=0.5))
-    assert moved == Elementwise(3.0, 2.0, next_read_bytes=1.0, next_only_bytes=0.5)
-    attention = kernel(AttentionWork(1e12, 1e9, 128, 2048, "bf16", causal=True, backward=True))
-    assert (attention.flops, attention.bytes, attention.causal, attention.backward) == (1e12, 1e9, True, True)  # type: ignore[attr-defined]
-    convolution = kernel(ConvolutionWork(32, (56, 56, 64), (56, 56, 128), (3, 3), 1, 1, "fp16", "weights"))
-    assert convolution.flops == 2.0 * 32 * 56 * 56 * 128 * 9 * 64  # type: ignore[attr-defined]
-    assert kernel(OptimizerWork(10, 280.0)).traffic_bytes == 280.0  # type: ignore[attr-defined]
-    assert kernel(CopyWork(64.0, "d2h")).direction == "d2h"  # type: ignore[attr-defined]
-
-
-# Lookups
-
-
-def dlrm_kernels(
-    table: Table, samples: int, batch: int, law: Law, optimizer: str = "rowwise_adagrad", element: int = 4
-) -> Kernels:
-    """Kernels of the DLRM generator for a table."""
-    one = np.array([1])
-    tables = Tables(
-        ("table",), table.rows * one, table.dim * one, np.array([table.lookups / samples]), element * one, one
-    )
-    settings = DlrmSettings(
-        world_size=1,
-        local_world_size=1,
-        global_batch_size=batch,
-        framework=framework("pytorch"),
-        precision=SINGLE_PRECISION,
-        optimizer=Optimizer(tables=optimizer),  # type: ignore[arg-type]
-        indices=law,
-    )
-    shards = KernelShards(np.array([0]), tables.dim, samples, 1, *(lambda v: np.atleast_1d(v.sum()),) * 4)
-    return kernels(tables, settings, shards, uniform_storage(1))
-
-
-LAWS = {
-    "uniform": make_law("uniform"),
-    "zipf": make_law(Indices(distribution="zipf", exponent=1.05)),
-    "reuse": make_law(next(iter(REUSE.names()))),
-}
-
-
-def same_amounts(one: object, other: object) -> None:
-    """Check that two kernels have equal amounts."""
-    for name in type(one).__dataclass_fields__:  # type: ignore[attr-defined]
-        mine, theirs = getattr(one, name), getattr(other, name)
-        if name == "missed":
-            assert np.array_equal(mine.bytes, theirs.bytes)
-        else:
-            assert mine == theirs, name
-
-
-@pytest.mark.parametrize("law", LAWS)
-@pytest.mark.parametrize("optimizer", ["sgd", "adagrad", "rowwise_adagrad", "adam"])
-@pytest.mark.parametrize("pooling", [1, 20])
-def test_lookups_are_those_of_the_dlrm_generator(law: str, optimizer: str, pooling: int) -> None:
-    samples = 4096
-    table = Table(1_000_000, 128, samples * pooling, samples)
-    expected = dlrm_kernels(table, samples, samples, LAWS[law], optimizer)
-    records = JobRecords()
-    records.add("lookup", Lookup((table,), "fp32"))
-    records.add("update", Update((table,), "fp32", optimizer=optimizer))  # type: ignore[arg-type]
-    job = records.job([records.program([0])], world(1), samples=samples)
-    lookup, update = operators_of(CapturedSettings(job, framework("pytorch"), LAWS[law]))
-    same_amounts(lookup, expected.lookup)
-    same_amounts(update, expected.update)
-
-
-def test_tables_of_several_sizes_add_up_in_one_kernel() -> None:
-    one, other = Table(ROWS, 64, 4096, 1024), Table(2 * ROWS, 32, 2048, 2048)
-    both = kernel(Lookup((one, other), "fp16", output_dtype="fp16"))
-    assert isinstance(both, EmbeddingLookup)
-    assert both.lookups == 6144
-    assert both.row_bytes == 2.0 * (4096 * 64 + 2048 * 32)
-    assert both.output_bytes == 2.0 * (1024 * 64 + 2048 * 32)
-    assert both.index_bytes == 8 * 6144 + framework().length_bytes.value * 3072
-    assert both.tables == 2
-    alone = [kernel(Lookup((table,), "fp16", output_dtype="fp16")) for table in (one, other)]
-    assert np.allclose(both.missed.bytes, sum(each.missed.bytes for each in alone))  # type: ignore[union-attr,attr-defined]
-
-
-def test_gradients_without_an_optimizer_are_of_all_rows_or_of_those_that_are_looked_up() -> None:
-    table = Table(ROWS, 64, 4096, 4096)
-    fused = kernel(Update((table,), "fp32", optimizer="sgd"))
-    dense = kernel(Update((table,), "fp32", dense=True))
-    sparse = kernel(Update((table,), "fp32"))
-    assert isinstance(fused, EmbeddingUpdate)
-    assert isinstance(dense, EmbeddingUpdate)
-    assert isinstance(sparse, EmbeddingUpdate)
-    assert dense.weight_bytes == 2.0 * ROWS * 64 * 4
-    assert sparse.weight_bytes == sparse.unique_rows * 64 * 4 == fused.weight_bytes / 2
-    assert (dense.state_bytes, sparse.state_bytes) == (0.0, 0.0)
-    assert fused.gradient_bytes == dense.gradient_bytes == 4096 * 64 * 4
-    half = kernel(Update((table,), "fp32", gradient_dtype="bf16"))
-    assert half.gradient_bytes == fused.gradient_bytes / 2  # type: ignore[attr-defined]
 
 
 # Tasks
@@ -345,55 +166,6 @@ def test_no_factor_of_a_framework_changes_what_was_recorded() -> None:
     assert iteration_graph(CapturedSettings(job, framework("pytorch"))).programs[0].work[-1] == Elementwise(1e9, 1e9)
 
 
-# Fusion
-
-
-def chain(*works: RecordedWork, **changes: object) -> Program:
-    """The program of works on one stream, fused."""
-    records = JobRecords()
-    for number, work in enumerate(works):
-        records.add(f"aten.op{number}", work, "block", **(changes if number == len(works) - 1 else {}))  # type: ignore[arg-type]
-    return graph_of(records.job([records.program([0])], world(1)), fuse="elementwise").programs[0]
-
-
-FIRST = Moved(3.0, 2.0, element_wise=True, next_read_bytes=2.0, next_only_bytes=2.0)
-SECOND = Moved(4.0, 1.0, element_wise=True, next_read_bytes=1.0, next_only_bytes=0.5)
-THIRD = Moved(1.0, 1.0, element_wise=True)
-
-
-def test_a_chain_moves_no_tensor_that_it_passes() -> None:
-    program = chain(FIRST, SECOND, THIRD)
-    assert program.names == ("begin", "launch_block.op0_op1_op2", "block.op0_op1_op2")
-    work = program.work[-1]
-    assert isinstance(work, Elementwise)
-    assert (work.read_bytes, work.write_bytes) == (3.0 + 4.0 + 1.0 - 2.0 - 1.0, 2.0 + 1.0 + 1.0 - 2.0 - 0.5)
-
-
-@pytest.mark.parametrize(
-    ("works", "changes"),
-    [
-        ((FIRST, Product(8, 8, 8, "fp32"), THIRD), {}),
-        ((Moved(3.0, 2.0, next_read_bytes=2.0), THIRD), {}),
-        ((Moved(3.0, 2.0, element_wise=True), THIRD), {}),
-        ((FIRST, THIRD), {"section": "backward"}),
-        ((FIRST, THIRD), {"after": [0]}),
-        ((FIRST, THIRD), {"after_streams": [0]}),
-        ((FIRST, HostWait(), THIRD), {}),
-    ],
-)
-def test_other_neighbours_stay_apart(works: tuple[RecordedWork, ...], changes: dict[str, object]) -> None:
-    program = chain(*works, **changes)
-    assert sum(isinstance(work, Elementwise) for work in program.work) == sum(isinstance(w, Moved) for w in works)
-
-
-def test_without_fusion_every_kernel_is_its_own() -> None:
-    records = JobRecords()
-    for work in (FIRST, SECOND, THIRD):
-        records.add("aten.op", work)
-    graph = graph_of(records.job([records.program([0])], world(1)))
-    assert sum(isinstance(work, Elementwise) for work in graph.programs[0].work) == 3
-
-
 # Calls
 
 
@@ -408,7 +180,6 @@ def test_even_calls_are_in_step_and_uneven_ones_have_shares() -> None:
     assert all(rows.shape == (4, 4) for rows in shares if rows is not None)
     assert np.allclose(shares[0][2], [0.5, 0.5 / 3, 0.5 / 3, 0.5 / 3])  # type: ignore[index]
     assert calls[0][0].bytes == SAMPLES * WIDTH * 4 * 4
-    assert POOLING > 1
 
 
 def test_parts_of_a_group_in_another_order_go_to_the_same_ranks() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from scenarios.dlrm.plans import PlanningJob
 from scenarios.dlrm.sequence_sections import sequences_of
 from scenarios.resolve import load_scenario
 from simulator.collective_calls import CollectiveCall
@@ -29,7 +30,6 @@ from tests.sequence_jobs import (
     works,
 )
 from workloads.dlrm.model.hstu_part import hstu_part
-from workloads.dlrm.model.model import load_model
 from workloads.dlrm.model.tables import expand_tables
 
 LENGTH, TARGETS, CONTEXT = 40, 3, 1
@@ -182,10 +182,9 @@ def test_padding_computes_over_the_longest_sample_of_a_rank():
         assert same(jagged[name], padded[name]), name
 
 
-def test_no_padding_is_asked_for_by_the_shipped_scenario():
-    """The model's own layout is jagged, so that its iteration counts positions alone."""
-    assert load_model("mlperf_dlrm_v4_hstu").hstu is not None
-    assert load_scenario("mlperf_dlrm_v4_hstu").scenario.workload.sequence_layout in (None, "jagged")
+def test_the_shipped_scenario_has_no_padding():
+    """Its iteration counts positions alone."""
+    assert not PlanningJob.of(load_scenario("mlperf_dlrm_v4_hstu")).settings.padded
 
 
 VALUES = HEADS * VALUE

@@ -88,7 +88,7 @@ def test_settings_of_a_backward_pass_are_not_tried_for_evaluations() -> None:
 
 
 @pytest.mark.parametrize(("share", "noted"), [(0.97, True), (0.96, True), (0.94, False), (0.5, False)])
-def test_a_job_whose_memory_is_nearly_full_is_told_so(share: float, noted: bool) -> None:
+def test_memory_that_is_nearly_full_is_noted(share: float, noted: bool) -> None:
     """From 95 % of the fullest rank's memory: another batch may have longer histories."""
     resolved = resolved_job(model_data(LENGTHS), 4, sharding={"planner": "row_wise"})
     gpu = resolved.cluster.node.accelerator

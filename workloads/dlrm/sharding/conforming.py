@@ -19,9 +19,9 @@ from workloads.dlrm.sharding.admitted import KnownPrices, admitted
 from workloads.dlrm.sharding.composing import add_tables, compose
 from workloads.dlrm.sharding.constraints import TYPES, TableConstraints
 from workloads.dlrm.sharding.interfaces import Planner, PlanningContext
-from workloads.dlrm.sharding.neighbours import option_of, without
+from workloads.dlrm.sharding.neighbours import options_in, without
 from workloads.dlrm.sharding.obeyed import broken
-from workloads.dlrm.sharding.options import Option, options_for
+from workloads.dlrm.sharding.options import Option, options_within
 from workloads.dlrm.sharding.plan import Plan, checked
 from workloads.dlrm.sharding.plan_file import OF_SEQUENCES, ShardingType
 
@@ -136,7 +136,7 @@ def _check_room(tables: Tables, context: PlanningContext, limits: TableConstrain
             )
     prices = KnownPrices(tables, context)
     for members in limits.sets():
-        choices = options_for(tables, context, int(members[0]))
+        choices = options_within(limits.ways(members, tables.dim))
         least = min(prices.largest(members, option) for option in choices)
         if least > room:
             table = int(members[0])
@@ -155,7 +155,7 @@ def _conformed(plan: Plan, context: PlanningContext, limits: TableConstraints) -
     bad = _sets_of({found.table for found in broken(plan, limits)}, limits)
     if not len(bad):
         return plan
-    wanted = [option_of(plan, table) for table in range(len(plan.tables))]
+    wanted = options_in(plan)
     try:
         found = _moved(plan, bad, context, wanted)
     except InfeasibleError:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from inputs.given import listed
 from trainer.torchrec.collections import (
     OPTIMIZERS,
     BagCollection,
@@ -24,9 +25,6 @@ FRAMEWORK = "pytorch"
 
 INDEX_REUSE = "uniform"
 """Law of lookups: a module says nothing of the popularity of rows."""
-
-MAX_NAMED = 8
-"""Tables that a note names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +124,7 @@ def _groups(
             }
         )
     if unknown:
-        notes.append(f"pooling factor {POOLING_FACTOR:g} is assumed for {_named(unknown)}")
+        notes.append(f"pooling factor {POOLING_FACTOR:g} is assumed for {listed(unknown)}")
     return groups, notes
 
 
@@ -161,13 +159,7 @@ def _left_out(module: TorchModule, found: Sequence[BagCollection]) -> list[str]:
     unpooled = () if any(table.unpooled for table in tables) else unpooled_paths(module)
     notes = [f"rows are looked up by the law {INDEX_REUSE}: a module does not state their popularity"]
     if weighted:
-        notes.append(f"weights of indices are left out, of {_named(weighted)}")
+        notes.append(f"weights of indices are left out, of {listed(weighted)}")
     if unpooled:
-        notes.append(f"EmbeddingCollections are left out, their vectors are not pooled: {_named(unpooled)}")
+        notes.append(f"EmbeddingCollections are left out, their vectors are not pooled: {listed(unpooled)}")
     return notes
-
-
-def _named(names: Sequence[str]) -> str:
-    """The first names, and how many there are."""
-    shown = ", ".join(names[:MAX_NAMED])
-    return shown if len(names) <= MAX_NAMED else f"{shown} and {len(names) - MAX_NAMED} more"

@@ -12,7 +12,7 @@ from workloads.dlrm.sharding.constraints import PieceRange, TableConstraints
 from workloads.dlrm.sharding.interfaces import PlanningContext
 from workloads.dlrm.sharding.options import BY_ROWS, Option, options_within
 from workloads.dlrm.sharding.placing import MEMORY_SHARE
-from workloads.dlrm.sharding.plan_file import ShardingType
+from workloads.dlrm.sharding.plan_file import OF_ONE_RANGE, ShardingType
 from workloads.dlrm.sharding.pricing import OptionPrices, mean_load_s, price_option
 
 
@@ -83,12 +83,8 @@ def _closest(option: Option, ways: Mapping[ShardingType, PieceRange]) -> Option 
     """The option with an admitted number of column ranges; None if its type is not admitted."""
     kind = option.kind
     if option.pieces == 1:
-        kind = _OF_ONE_PIECE.get(kind, kind)
+        kind = OF_ONE_RANGE.get(kind, kind)
     if kind not in ways:
         return None
     least, most = ways[kind]
     return Option(kind, min(max(option.pieces, least), most))
-
-
-_OF_ONE_PIECE: Mapping[ShardingType, ShardingType] = {"column_wise": "table_wise", "grid_shard": "table_row_wise"}
-"""Types whose single column range makes them another one."""

@@ -12,6 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from inputs.errors import InfeasibleError, InputError
+from inputs.given import listed
 from inputs.keys import key_text
 from simulator.program import IntArray
 from workloads.dlrm.model.tables import Tables
@@ -87,9 +88,7 @@ def _largest(tables: Tables, context: PlanningContext, limits: TableConstraints)
     sizes = context.stored_bytes(tables.rows, tables.dim, tables.element_bytes)
     bound = np.flatnonzero(limits.bound)
     order = bound[np.argsort(-sizes[bound], kind="stable")].tolist()
-    named = [f"{tables.names[table]} ({limits.in_words(table)})" for table in order[:_NAMED]]
-    more = f" and {len(order) - _NAMED} more" if len(order) > _NAMED else ""
-    return ", ".join(named) + more
+    return listed([f"{tables.names[table]} ({limits.in_words(table)})" for table in order], _NAMED)
 
 
 def _check_ways(planner: str, tables: Tables, asked: TableConstraints, limits: TableConstraints) -> None:
@@ -128,10 +127,9 @@ def _check_room(tables: Tables, context: PlanningContext, limits: TableConstrain
         inside = np.flatnonzero(~(limits.ranks & ~limits.ranks[group]).any(axis=1)[limits.group])
         needed, ranks = float(sizes[inside].sum()), int(limits.ranks[group].sum())
         if needed > ranks * room:
-            named = ", ".join(tables.names[table] for table in inside[:_NAMED].tolist())
-            more = f" and {len(inside) - _NAMED} more" if len(inside) > _NAMED else ""
+            named = listed([tables.names[table] for table in inside.tolist()], _NAMED)
             raise InfeasibleError(
-                f"the tables {named}{more} need {needed / 1e9:.3g} GB, their device_group "
+                f"the tables {named} need {needed / 1e9:.3g} GB, their device_group "
                 f"({limits.group_in_words(group)}) has {ranks * room / 1e9:.3g} GB for tables"
             )
     prices = KnownPrices(tables, context)

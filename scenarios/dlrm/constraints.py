@@ -1,4 +1,4 @@
-"""Constraints of single tables: those of a scenario in the form that planners take."""
+"""Constraints of single tables: from the keys of a scenario to the arrays that planners take."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def _set_types(limits: TableConstraints, table: int, entry: TableConstraint, nam
     copied = np.array(TYPES) == "data_parallel"
     if "dense" not in entry.compute_kernels:
         limits.types[table] &= ~copied
-    elif entry.compute_kernels == ("dense",):
+    elif set(entry.compute_kernels) == {"dense"}:
         limits.types[table] &= copied
     if not limits.types[table].any():
         raise InputError(

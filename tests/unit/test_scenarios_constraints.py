@@ -106,6 +106,7 @@ def test_kernels_decide_on_copies_as_in_torchrec() -> None:
     assert kinds_of(free)["tags"] == "data_parallel"
     assert kinds_of(planned("hot_copies", {"tags": {"compute_kernels": ["fused"]}}))["tags"] != "data_parallel"
     assert kinds_of(planned("greedy", {"words": {"compute_kernels": ["dense"]}}))["words"] == "data_parallel"
+    assert kinds_of(planned("greedy", {"words": {"compute_kernels": ["dense", "dense"]}}))["words"] == "data_parallel"
 
 
 @pytest.mark.parametrize(

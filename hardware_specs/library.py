@@ -101,7 +101,7 @@ class NcclConstants(Strict):
     ring: AlgorithmLatency
     tree: AlgorithmLatency
     nvls: AlgorithmLatency | None = None
-    """None: the library has no such algorithm; the same of the next ones."""
+    """Optional, as `nvls_tree`, `pat` and `collnet` are: a library without the algorithm has no latencies of it."""
     nvls_tree: AlgorithmLatency | None = None
     pat: AlgorithmLatency | None = None
     collnet: AlgorithmLatency | None = None

@@ -223,7 +223,7 @@ class NcclTuner:
 
 
 def nvls_efficiency(node: Node) -> float:
-    """Share of the links' bandwidth that NCCL counts where switches add; that of Hopper for GPUs of no generation."""
+    """Share of the links' bandwidth that NCCL counts where switches add; GPUs of no generation count as Hopper."""
     architecture = None if node.gpu is None else node.gpu.architecture
     return NVLS_EFFICIENCY[GENERATION.get(architecture or "hopper", "hopper")] or NVLS_EFFICIENCY["hopper"]
 

@@ -66,7 +66,7 @@ def taken_over(
     Args:
         name: name in the model file.
         dense: ``mlp``, ``interaction``... as in a model file; None: read from the module.
-        sequences: sequence of each table of an EmbeddingCollection; of other ones it is that of ``hstu``.
+        sequences: sequence of each table of an EmbeddingCollection; without an entry the sequence of ``hstu``.
         device: kind of device of the ranks, ``cuda`` or ``cpu``.
 
     Raises:
@@ -92,11 +92,9 @@ def taken_over(
         "title": f"{type(module).__name__}, taken over from TorchRec",
         "tables": groups,
         **(dense_of(module) if dense is None else dense),
-        "index_reuse": INDEX_REUSE,
+        "index_reuse": (dense or {}).get("index_reuse", INDEX_REUSE),
         "local_batch_size": batch_size_per_rank,
     }
-    if dense is not None and "index_reuse" in dense:
-        model["index_reuse"] = dense["index_reuse"]
     notes = (*_left_out(module, found), *pooling_notes, *optimizer_notes, *constraint_notes, *plan_notes)
     return TakenOver(model, {table.name: table.features for table in tables}, sharding, optimizer, file, notes)
 

@@ -1,4 +1,4 @@
-"""Options that constraints admit, in place of a planner's own."""
+"""Options that constraints admit, in place of the options that a planner wants."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ TYPES: tuple[ShardingType, ...] = get_args(ShardingType)
 """Sharding types in the order of `TableConstraints.types`."""
 
 KERNELS: tuple[PlanKernel, ...] = (*COMPUTE_KERNELS, "dense")
-"""Kernels in the order of `TableConstraints.kernels`; ``dense`` is that of copies."""
+"""Kernels in the order of `TableConstraints.kernels`; ``dense`` is the kernel of copies."""
 
 ALONE = -1
 """Number of the set of a table that is in no set."""
@@ -39,7 +39,7 @@ class TableConstraints:
 
     Attributes:
         types: whether a table may have a sharding type ``[N, 7]``, in the order of `TYPES`.
-        kernels: whether it may have a kernel ``[N, 5]``, in the order of `KERNELS`; planners get their choice of
+        kernels: whether a table may have a kernel ``[N, 5]``, in the order of `KERNELS`; planners get their choice of
             kernels as a `workloads.dlrm.sharding.interfaces.StorageChoice`.
         least_dim: fewest columns of a column range ``[N]``; 0 without such a constraint.
         group: number of its device group ``[N]``.
@@ -64,7 +64,7 @@ class TableConstraints:
 
     @property
     def several_nodes(self) -> bool:
-        """Whether there are several nodes."""
+        """Whether the ranks are on more than one node."""
         return int(self.ranks.shape[1]) > self.local_world_size
 
     @property
@@ -76,14 +76,14 @@ class TableConstraints:
         return self.ranks.reshape(count, -1, self.local_world_size)
 
     def at(self, order: IntArray) -> Self:
-        """The constraints of the tables in another order."""
+        """The constraints of the tables in another order ``[N]``."""
         own = {key: getattr(self, key)[order] for key in ("types", "kernels", "least_dim", "group", "together")}
         return replace(self, **own)
 
     def within(self, kinds: Iterable[ShardingType] | None) -> Self:
         """The constraints where a planner gives these sharding types only; None: all types.
 
-        Tables that no constraint limits stay so.
+        Tables without constraints keep all types.
         """
         if kinds is None:
             return self
@@ -102,7 +102,7 @@ class TableConstraints:
         return types, int(self.least_dim[table]), ranks, int(self.together[table])
 
     def sets(self) -> list[IntArray]:
-        """The tables that constraints limit, those of a set together."""
+        """The tables that constraints limit: an array for each single table, then one for each set."""
         alone = np.flatnonzero(self.bound & (self.together == ALONE))
         joined = [np.flatnonzero(self.together == number) for number in np.unique(self.together) if number != ALONE]
         return [*(np.array([table]) for table in alone), *joined]

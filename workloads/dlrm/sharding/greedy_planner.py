@@ -96,7 +96,7 @@ def _on_ranks(tables: Tables, context: PlanningContext, *, hottest: bool = False
     """The plan that leaves tables whole, or in columns, where it can.
 
     Args:
-        hottest: whether a row block costs what the hottest one of its table does.
+        hottest: whether a row block costs as much as the hottest one of its table.
 
     Raises:
         InfeasibleError: no attempt fits.
@@ -163,7 +163,7 @@ def _mixed(
         context: the planner's inputs.
         memory_share: largest part of a rank's free memory that one shard fills.
         only_size: whether only size decides which tables are on all ranks.
-        hottest: as of `_on_ranks`.
+        hottest: whether a row block costs as much as the hottest one of its table.
 
     Raises:
         InfeasibleError: the tables do not fit with this share.

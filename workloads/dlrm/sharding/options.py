@@ -44,7 +44,7 @@ def options_of(dim: int, context: PlanningContext) -> list[Option]:
 
 
 def options_for(tables: Tables, context: PlanningContext, table: int) -> list[Option]:
-    """The ways to shard a table that its constraints allow, and those of the tables on the same ranks; maybe none."""
+    """The ways to shard a table under its constraints and the constraints of its set; maybe none."""
     limits = context.constraints
     if limits is None or not limits.bound[table]:
         return options_of(int(tables.dim[table]), context)

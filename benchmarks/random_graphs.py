@@ -19,8 +19,9 @@ from benchmarks.random_programs import ChoiceSource
 from hardware_specs import load_cluster
 from simulator.collective_calls import CollectiveCall, CollectiveOp
 from simulator.lowering import Machine, build_machine
-from simulator.operators import DenseOptimizer, Elementwise, Gemm, HostWork, Kernel, KernelSeries, Marker, Operator
+from simulator.operators import DenseOptimizer, Elementwise, Gemm, HostWork, Marker
 from simulator.program import Program, ProgramBuilder, Stream, TaskGraph
+from simulator.work import Kernel, KernelSeries, Operator
 
 T = TypeVar("T")
 HOST, DEFAULT, SIDE, COMM = "host", "default", "side", "comm"

@@ -9,6 +9,7 @@ from pydantic import field_validator, model_validator
 
 from hardware_specs.bounds import Amount, Bandwidth, Latency, Name, Number, Ratio, Share
 from hardware_specs.processors import Cpu
+from inputs.errors import InputError
 from inputs.model import Strict, problem
 from inputs.sourced import Grade, Sourced
 
@@ -84,6 +85,10 @@ class SendChannels(Strict):
         return channels * self.bytes_per_s.value
 
 
+WITH_LATENCIES = ("ring", "tree", "nvls", "nvls_tree", "pat", "collnet")
+"""Algorithms with a row of their own in the latency tables of NCCL's tuner (NCCL 2.30 ``src/graph/tuning.cc``)."""
+
+
 class NcclConstants(Strict):
     """Tuning constants of NCCL, or of RCCL, which is NCCL for GPUs of AMD."""
 
@@ -96,7 +101,7 @@ class NcclConstants(Strict):
     ring: AlgorithmLatency
     tree: AlgorithmLatency
     nvls: AlgorithmLatency | None = None
-    """None: the library has no such algorithm; the same of the next ones."""
+    """Optional, as `nvls_tree`, `pat` and `collnet` are: a library without the algorithm has no latencies of it."""
     nvls_tree: AlgorithmLatency | None = None
     pat: AlgorithmLatency | None = None
     collnet: AlgorithmLatency | None = None
@@ -104,11 +109,24 @@ class NcclConstants(Strict):
     network_post: NetworkPost
     send_channels: SendChannels
 
+    def latencies_of(self, algorithm: str) -> AlgorithmLatency:
+        """Latencies of an algorithm.
+
+        Raises:
+            InputError: the library has no such algorithm.
+        """
+        found: AlgorithmLatency | None = getattr(self, algorithm) if algorithm in WITH_LATENCIES else None
+        if found is None:
+            known = [name for name in WITH_LATENCIES if getattr(self, name) is not None]
+            expected = f"one of {', '.join(known)}"
+            raise InputError("the library has no latencies of this algorithm", given=algorithm, expected=expected)
+        return found
+
     @model_validator(mode="after")
     def _has_latencies_of_its_algorithms(self) -> NcclConstants:
         """An algorithm that the library chooses from has latencies."""
         listed = {name for names in self.algorithms.values() for name in names}
-        for name in ("nvls", "nvls_tree", "pat", "collnet"):
+        for name in WITH_LATENCIES:
             if name in listed and getattr(self, name) is None:
                 raise problem("the key is missing", key=name, expected="latencies, as `algorithms` lists it")
         return self

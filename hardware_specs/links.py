@@ -32,7 +32,7 @@ class ScaleUp(Strict):
 
     kind: Literal["nvswitch", "nvlink_mesh", "infinity_fabric"]
     """nvswitch: any pair at the full rate. nvlink_mesh: direct links, some pairs may have none. infinity_fabric: direct
-    links without a switch; each pair has its own unless `links` says otherwise."""
+    links without a switch, one between each pair unless `links` says otherwise."""
     bytes_per_s: Sourced[Bandwidth]
     """Rate per GPU and direction, all links."""
     links: Sourced[tuple[MeshLink, ...]] | None = None

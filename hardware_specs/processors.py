@@ -20,7 +20,7 @@ Architecture = Literal[
     "kepler", "maxwell", "pascal", "volta", "ampere", "ada", "hopper", "blackwell", "cdna3", "cdna4",
 ]  # fmt: skip
 AMD: tuple[Architecture, ...] = ("cdna3", "cdna4")
-"""Architectures of AMD Instinct (gfx942, gfx950); the others are of NVIDIA."""
+"""Architectures of AMD Instinct (gfx942, gfx950); all further architectures are of NVIDIA."""
 
 
 class AchievedRates(Strict):
@@ -59,7 +59,7 @@ class Gpu(Strict):
     name: Name
     description: str = ""
     architecture: Architecture | None = None
-    """Generation of the chip: whose tables of kernels, and of NCCL's tuner, apply."""
+    """Generation of the chip, by which rates of kernels and tables of NCCL's tuner are chosen."""
     memory_bytes: Sourced[Amount]
     """HBM capacity."""
     usable_memory_fraction: Sourced[Share]
@@ -92,7 +92,7 @@ class Gpu(Strict):
 
     @property
     def is_of_amd(self) -> bool:
-        """Whether kernels come from ROCm; nobody timed these (`AMD`)."""
+        """Whether the GPU is one of AMD (`AMD`), whose kernels come from ROCm and were not timed."""
         return self.architecture in AMD
 
     @property

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 
 MAX_LENGTH = 80
 """Longest text shown, characters."""
 MAX_KEYS = 5
 """Most keys of a mapping shown."""
+MAX_NAMES = 8
+"""Most names of a list shown."""
 _UNSEEN = re.compile(
     r"[\x00-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff\ufff9-\ufffb]"
 )
@@ -40,6 +43,12 @@ class Plain(str):
 
     def __repr__(self) -> str:
         return str(self)
+
+
+def listed(names: Sequence[str], most: int = MAX_NAMES) -> str:
+    """The first ``most`` names, and the number of further ones."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
 
 
 def shown(value: object) -> str:

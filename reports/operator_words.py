@@ -24,11 +24,10 @@ from simulator.operators import (
     Gemm,
     HostWork,
     Interaction,
-    KernelSeries,
     Measured,
     SsdRead,
 )
-from simulator.work import Work
+from simulator.work import KernelSeries, Work
 
 KIND_NAMES: Mapping[str, str] = {
     "gemm": "GEMM",

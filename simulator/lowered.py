@@ -20,6 +20,16 @@ from simulator.rank_classes import RankClasses
 PS_PER_S = 1e12
 
 
+def picoseconds(seconds: float) -> int:
+    """Seconds as integer picoseconds, half up."""
+    return int(np.floor(seconds * PS_PER_S + 0.5))
+
+
+def picoseconds_of(seconds: FloatArray) -> IntArray:
+    """Seconds as int64 picoseconds, half up; same shape."""
+    return np.floor(seconds * PS_PER_S + 0.5).astype(np.int64)
+
+
 @dataclass(frozen=True, slots=True)
 class Phase:
     """A latency, then work.

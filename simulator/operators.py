@@ -61,10 +61,10 @@ AttentionKernel: TypeAlias = Literal["flash2", "flash3", "cudnn"]
 class Attention:
     """Attention in one kernel that never writes its scores: its arithmetic, and tensors moved once.
 
-    ``flops``: of the products alone, those of masked blocks left out; ``head_dim``: width of a head; ``sequence``:
-    tokens of a sequence, of sequences of several lengths the sum of their squares over their sum, for which the time
-    is the same; ``causal``: whether a token attends to those before it only; ``backward``: the kernel of the
-    gradients, which computes the scores again; ``pointwise``: a function of each score in place of the softmax (HSTU).
+    ``flops``: of the products, without masked blocks; ``head_dim``: width of a head; ``sequence``: tokens of a
+    sequence; for sequences of several lengths the sum of squared lengths over the sum of lengths, which gives the same
+    time; ``causal``: whether a token attends to earlier tokens only; ``backward``: the kernel of the gradients, which
+    computes the scores again; ``pointwise``: a function of each score in place of the softmax (HSTU).
     """
 
     flops: Amount
@@ -366,44 +366,3 @@ class Delay:
 
     seconds: Amount
     cause: str
-
-
-Kernel: TypeAlias = Gemm | Attention | Convolution | Elementwise | DenseOptimizer
-
-
-@dataclass(frozen=True, slots=True)
-class KernelSeries:
-    """Kernels that follow each other on a stream without anything between them, as one task.
-
-    ``kernels``: each with the number of times that it runs, at least one; ``name``: the operator that the task counts
-    as in breakdowns.
-    """
-
-    name: str
-    kernels: tuple[tuple[int, Kernel], ...]
-
-    @property
-    def launches(self) -> int:
-        """Number of kernels."""
-        return sum(count for count, _ in self.kernels)
-
-
-Operator: TypeAlias = (
-    Gemm
-    | Attention
-    | KernelSeries
-    | Convolution
-    | EmbeddingLookup
-    | EmbeddingUpdate
-    | CacheFill
-    | Interaction
-    | Elementwise
-    | DenseOptimizer
-    | Copy
-    | SsdRead
-    | HostWork
-    | Ingest
-    | Marker
-    | Measured
-    | Delay
-)

@@ -1,13 +1,15 @@
-"""Work of a task: an operator or a collective call, its category in breakdowns, and the memory that it touches."""
+"""Work of a task: operators, series of kernels, collective calls; its category in breakdowns; the memory it touches."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from simulator.categories import Category
 from simulator.collective_calls import CollectiveCall
 from simulator.operators import (
     Amount,
+    Attention,
     CacheFill,
     Convolution,
     Copy,
@@ -21,13 +23,51 @@ from simulator.operators import (
     HostWork,
     Ingest,
     Interaction,
-    KernelSeries,
     Marker,
     Measured,
-    Operator,
     SsdRead,
 )
 from simulator.precisions import BYTES_PER_ELEMENT
+
+Kernel: TypeAlias = Gemm | Attention | Convolution | Elementwise | DenseOptimizer
+
+
+@dataclass(frozen=True, slots=True)
+class KernelSeries:
+    """Kernels that follow each other on a stream without anything between them, as one task.
+
+    ``kernels``: each with the number of times that it runs, at least one; ``name``: the operator that the task counts
+    as in breakdowns.
+    """
+
+    name: str
+    kernels: tuple[tuple[int, Kernel], ...]
+
+    @property
+    def launches(self) -> int:
+        """Number of kernels."""
+        return sum(count for count, _ in self.kernels)
+
+
+Operator: TypeAlias = (
+    Gemm
+    | Attention
+    | KernelSeries
+    | Convolution
+    | EmbeddingLookup
+    | EmbeddingUpdate
+    | CacheFill
+    | Interaction
+    | Elementwise
+    | DenseOptimizer
+    | Copy
+    | SsdRead
+    | HostWork
+    | Ingest
+    | Marker
+    | Measured
+    | Delay
+)
 
 Work: TypeAlias = Operator | CollectiveCall
 

@@ -10,7 +10,8 @@ import numpy as np
 
 from scenarios.captured.kernel_times import PricedByBytes, ProgramTimes
 from scenarios.memory_curve import MemoryCurve
-from simulator.operators import Attention, Convolution, Gemm, Interaction, Operator
+from simulator.operators import Attention, Convolution, Gemm, Interaction
+from simulator.work import Operator
 from workloads.captured.fusing import short_name
 from workloads.captured.records import Collective, MemoryPeak, RankProgram, RecordedJob
 from workloads.captured.settings import CapturedSettings

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 from simulator.lowering import Machine
-from simulator.operators import Operator
+from simulator.work import Operator
 from workloads.convnet.catalog import network
 from workloads.convnet.kernels import ImageBatch, backward_order, forward_order
 from workloads.convnet.settings import ConvnetSettings

@@ -15,7 +15,8 @@ from itertools import combinations, compress, cycle, product
 from math import inf
 
 from simulator.compute import ComputeModel
-from simulator.operators import Copy, HostWork, Operator
+from simulator.operators import Copy, HostWork
+from simulator.work import Operator
 from workloads.convnet.block_plan import DECISIONS, BlockPlan, Decision, copied
 from workloads.convnet.out_of_core import OutOfCore
 from workloads.convnet.swap_schedule import KERNELS, OUT, STREAM_OF, BlockBytes, Step, StepKind

@@ -1,8 +1,9 @@
-"""Constraints of single tables: those of a scenario in the form that planners take."""
+"""Constraints of single tables: from the keys of a scenario to the arrays that planners take."""
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from fnmatch import fnmatchcase
@@ -11,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from inputs.errors import InputError, nearest_name
+from inputs.given import listed
 from inputs.keys import KeyPath, key_text
 from scenarios.dlrm.section import RANGES, Sharding, TableConstraint
 from workloads.dlrm.model.tables import Tables
@@ -121,7 +123,7 @@ def _set_types(limits: TableConstraints, table: int, entry: TableConstraint, nam
     copied = np.array(TYPES) == "data_parallel"
     if "dense" not in entry.compute_kernels:
         limits.types[table] &= ~copied
-    elif entry.compute_kernels == ("dense",):
+    elif set(entry.compute_kernels) == {"dense"}:
         limits.types[table] &= copied
     if not limits.types[table].any():
         raise InputError(
@@ -170,13 +172,13 @@ def _sets(own: Mapping[int, TableConstraint], tables: Tables) -> NDArray[np.int6
         InputError: a set has a single table.
     """
     asked = {table: entry.together for table, entry in own.items() if entry.together is not None}
-    names = sorted(set(asked.values()))
+    members = Counter(asked.values())
+    number = {name: place for place, name in enumerate(sorted(members))}
     found = np.full(len(tables), ALONE, dtype=np.int64)
     for table, name in asked.items():
-        found[table] = names.index(name)
-    for table, name in asked.items():
-        if list(asked.values()).count(name) == 1:
-            near = nearest_name(name, [other for other in names if other != name])
+        found[table] = number[name]
+        if members[name] == 1:
+            near = nearest_name(name, [other for other in number if other != name])
             key, expected = _key(tables.names[table], "together"), "two or more tables with the same name of a set"
             raise InputError("a set of a single table", key=key, given=name, expected=expected, nearest=near)
     return found
@@ -194,7 +196,7 @@ def _share(limits: TableConstraints, asked: dict[int, NDArray[np.bool_]], tables
         types, ranks = limits.types[members].all(axis=0), np.asarray(np.logical_and.reduce(masks or limits.ranks))
         for key, shared in (("sharding_types", types), ("device_group", ranks)):
             if not shared.any():
-                names = ", ".join(tables.names[table] for table in members[:8].tolist())
+                names = listed([tables.names[table] for table in members.tolist()])
                 raise InputError(
                     f"tables placed together have no {key} in common",
                     key=_key(tables.names[members[0]], "together"),

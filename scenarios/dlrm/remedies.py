@@ -5,7 +5,7 @@ same ranks, every planner, narrower tables, tables outside device memory, tables
 these together, else fewer samples; then more GPUs of the same node, else more nodes, with the same samples per rank;
 then fewer rows. Where a rank is too full without its tables, these are every planner, which places inputs and buffers
 elsewhere, and fewer samples: with the same samples per rank more nodes have as much of everything else, and the inputs
-of a whole table grow. Jobs with sequences have settings of their own beside them, which keep the batch
+of a whole table grow. Jobs with sequences have further settings, which keep the batch
 (`scenarios.dlrm.remedy_settings`).
 """
 
@@ -200,8 +200,8 @@ class Remedies:
     def _first(self, levers: dict[str, list[str]], keys: Sequence[str]) -> list[Remedy]:
         """The first of the combinations of values of these keys that fits.
 
-        The last values of `GRADED` keys are tried before the others: where they are not enough, the others are not
-        either.
+        The last values of `GRADED` keys need the least device memory and are tried first: where they do not fit, no
+        earlier value does.
         """
         graded = [[f"{key}={value}" for value in levers[key]] for key in keys if key in GRADED]
         for others in product(*([f"{key}={value}" for value in levers[key]] for key in keys if key not in GRADED)):

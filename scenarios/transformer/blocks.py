@@ -9,7 +9,7 @@ import numpy as np
 
 from scenarios.block_times import BlockTimes
 from simulator.compute import ComputeModel
-from simulator.operators import KernelSeries, Operator
+from simulator.work import KernelSeries, Operator
 from workloads.transformer.kernels import (
     Counted,
     PassKernels,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from inputs.given import listed
 from scenarios.uncertainty.interval import Interval, Source
 from simulator.analysis import Bound
 
@@ -24,9 +25,8 @@ def _of_class(name: str, interval: Interval) -> str:
     share = max((source.elasticity for source in assumed), default=0.0)
     if share < LEAST_SHARE:
         return ""
-    keys = ", ".join(source.constant.key for source in assumed[:NAMED])
-    more = f" and {len(assumed) - NAMED} more" if len(assumed) > NAMED else ""
-    return f"{name} bounds {100 * share:.0f} % of the iteration and rests on assumed constants: {keys}{more}"
+    keys = listed([source.constant.key for source in assumed], NAMED)
+    return f"{name} bounds {100 * share:.0f} % of the iteration and rests on assumed constants: {keys}"
 
 
 def _is_assumed(source: Source, name: str) -> bool:

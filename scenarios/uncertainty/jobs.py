@@ -25,8 +25,9 @@ from scenarios.uncertainty.usage import CallUse, Usage
 from simulator.analysis import Analysis, Bound
 from simulator.lowered import PS_PER_S
 from simulator.lowering import Lowering
-from simulator.operators import Attention, Delay, EmbeddingUpdate, HostWork, KernelSeries
+from simulator.operators import Attention, Delay, EmbeddingUpdate, HostWork
 from simulator.program import TaskGraph
+from simulator.work import KernelSeries
 
 MODEL_FORM = Constant("simulator", "derived", 0.04, "what the models of kernels and links leave out")
 """Part of every time that no constant stands for: median error of predictions whose constants were all measured."""

@@ -6,9 +6,9 @@ from hardware_specs.processors import AMD, Architecture, Gpu
 from scenarios.uncertainty.constant import Constant
 
 OTHER_VENDOR = 0.30
-"""Further standard deviation of what is carried over from GPUs of NVIDIA to those of AMD. The best BF16 GEMMs reach
-0.51 to 0.62 of the peak on three GPUs of AMD and 0.73 to 0.87 on seven of NVIDIA (ml-engineering, MAMF table): 0.33
-apart in the mean of the logarithm. Lookups and iterations of frameworks are taken to differ as much."""
+"""Further standard deviation (of the logarithm) of rates carried over from NVIDIA to AMD (assumed). The best BF16 GEMMs
+reach 0.51 to 0.62 of the peak on three GPUs of AMD and 0.73 to 0.87 on seven of NVIDIA (ml-engineering, MAMF table):
+0.33 apart in the mean of the logarithm. Lookups and iterations of frameworks are taken to differ as much."""
 
 UNMEASURED: tuple[Architecture, ...] = (*AMD, "blackwell")
 """Generations of data-centre GPUs that are sold and have no kernel in ``validation/kernels``."""
@@ -21,15 +21,15 @@ def carried_over(gpu: Gpu, constant: Constant) -> Constant:
     return constant.widened(OTHER_VENDOR, f"nobody measured kernels of {gpu.name}: carried over from NVIDIA")
 
 
-def timed_elsewhere(gpu: Gpu | None, constant: Constant) -> Constant:
+def timed_elsewhere(gpu: Gpu, constant: Constant) -> Constant:
     """The residual of a framework's fit; less sure on GPUs of AMD, on which no iteration was fitted."""
-    if gpu is None or not gpu.is_of_amd:
+    if not gpu.is_of_amd:
         return constant
     return constant.widened(OTHER_VENDOR, f"nobody measured an iteration on {gpu.name}: carried over from NVIDIA")
 
 
 def unmeasured_warning(gpu: Gpu | None) -> list[str]:
-    """Warning that no kernel was measured on any GPU of this generation; none where some were."""
+    """Warning that no kernel was measured on any GPU of this generation; empty where some were."""
     if gpu is None or gpu.architecture not in UNMEASURED:
         return []
     what, source = ("kernels or iterations", "NVIDIA") if gpu.is_of_amd else ("kernels", "H100 and A100")
@@ -38,7 +38,7 @@ def unmeasured_warning(gpu: Gpu | None) -> list[str]:
 
 
 def links_command(gpu: Gpu | None) -> str:
-    """Command that prints the rate of the links between GPUs."""
+    """Command that prints the rate of the links between GPUs, for NVIDIA where there is no GPU."""
     return "amd-smi xgmi" if gpu is not None and gpu.is_of_amd else "nvidia-smi nvlink -s"
 
 

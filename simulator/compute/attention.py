@@ -67,8 +67,8 @@ AMPERE_OVER_HOPPER = 0.73 / 0.381
 """Fraction of the peak that FlashAttention-2 reaches on A100, up to 73 % (arXiv:2307.08691), over that on H100."""
 
 GEMMS_OF_AMPERE = 0.852
-"""Fraction of the peak that GEMMs reach on A100 (`gemm_fraction` of ``a100_sxm4_40``). On GPUs of AMD, whose GEMMs
-stay further below their peak, attention stays as far below as GEMMs do."""
+"""Fraction of the peak that GEMMs reach on A100 (`gemm_fraction` of ``a100_sxm4_40``). On GPUs of AMD attention reaches
+the fraction of A100 times the ratio of the two GEMM fractions."""
 
 MEASURED = ("ampere", "hopper")
 """Generations of GPUs on which attention was timed."""

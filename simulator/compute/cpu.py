@@ -26,11 +26,10 @@ from simulator.operators import (
     HostTraffic,
     HostWork,
     Interaction,
-    KernelSeries,
     Measured,
-    Operator,
 )
 from simulator.program import IntArray
+from simulator.work import KernelSeries, Operator
 
 PRECISIONS = ("fp32", "tf32")
 """Arithmetic that was measured; a CPU computes tf32 as fp32."""

@@ -48,8 +48,8 @@ from simulator.operators import (
     Interaction,
     Marker,
     Misses,
-    Operator,
 )
+from simulator.work import Operator
 
 STATELESS_BYTES = 14.0
 """An optimizer that moves more bytes for each fp32 parameter keeps a state (SGD: 12, Adagrad: 20)."""

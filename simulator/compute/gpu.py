@@ -43,13 +43,12 @@ from simulator.operators import (
     HostWork,
     Ingest,
     Interaction,
-    KernelSeries,
     Marker,
     Measured,
-    Operator,
     SsdRead,
 )
 from simulator.precisions import BYTES_PER_ELEMENT
+from simulator.work import KernelSeries, Operator
 
 UPDATE_OVER_LOOKUP = 0.752
 """Memory rate of embedding updates over that of lookups: 1583 of 2105 GB/s on H100 (``python -m benchmarks

@@ -7,8 +7,9 @@ from typing import Protocol
 
 from hardware_specs.processors import Gpu
 from hardware_specs.types import Node
-from simulator.operators import Amount, HostTraffic, Operator
+from simulator.operators import Amount, HostTraffic
 from simulator.registry import Registry
+from simulator.work import Operator
 
 
 class ComputeModel(Protocol):

@@ -42,12 +42,11 @@ from simulator.operators import (
     HostWork,
     Ingest,
     Interaction,
-    KernelSeries,
     Measured,
     Misses,
-    Operator,
 )
 from simulator.precisions import BYTES_PER_ELEMENT
+from simulator.work import KernelSeries, Operator
 
 SINGLE_VALUES = ("gather", "scatter")
 """Kernels that move values one by one."""

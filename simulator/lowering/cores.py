@@ -14,8 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from simulator.compute import CpuModel
-from simulator.lowered import Activity, Phase
-from simulator.network.model import picoseconds_of
+from simulator.lowered import Activity, Phase, picoseconds_of
 from simulator.network.topology import Topology
 from simulator.operators import Amount, HostWork
 from simulator.program import IntArray, Program

@@ -8,10 +8,9 @@ import numpy as np
 
 from inputs.errors import ProgramError
 from simulator.collective_calls import CollectiveCall, CollectiveOp
-from simulator.lowered import PS_PER_S, Activity, FusedCalls
+from simulator.lowered import PS_PER_S, Activity, FusedCalls, picoseconds
 from simulator.lowering.machine import Machine
 from simulator.network.collectives import Call
-from simulator.network.model import picoseconds
 from simulator.operators import Copy
 from simulator.program import Coordinator, IntArray, Program, TaskGraph
 

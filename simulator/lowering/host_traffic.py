@@ -12,11 +12,10 @@ from collections.abc import Collection, Iterator, Sequence
 
 import numpy as np
 
-from simulator.lowered import Activity, Phase
+from simulator.lowered import Activity, Phase, picoseconds_of
 from simulator.lowering.machine import Machine
 from simulator.lowering.private import toward_mean
 from simulator.network.levels import Level, Port
-from simulator.network.model import picoseconds_of
 from simulator.operators import Amount, Copy, FloatArray, HostTraffic
 from simulator.program import IntArray, Program
 from simulator.work import host_traffic

@@ -169,8 +169,7 @@ def levels_of(cluster: Cluster, node_of: IntArray, local_rank_of: IntArray) -> t
 def _mesh(node: Node, local_rank_of: IntArray) -> Mesh | None:
     """Shares of a GPU's port; pairs without a link share the GPU's PCIe link, as NCCL routes them."""
     gpus = node.ranks
-    mesh = None if node.scale_up is None else node.scale_up.mesh(gpus)
-    if node.scale_up is None or not mesh:
+    if node.scale_up is None or not (mesh := node.scale_up.mesh(gpus)):
         return None
     links = np.zeros((gpus, gpus))
     for link in mesh:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from hardware_specs.types import Cluster
-from simulator.lowered import PS_PER_S, Phase
+from simulator.lowered import Phase, picoseconds_of
 from simulator.network.blocks import Block
 from simulator.network.calibration import Calibration, calibrate, possible
 from simulator.network.collectives import Call, CollectiveAlgorithm
@@ -374,16 +374,6 @@ def on_mesh(fractions: Mapping[ResourceClass, LinkFractions], share: float) -> M
     name: ResourceClass = "nvlink" if "nvlink" in fractions else "socket"
     ports = fractions[name]
     return {**fractions, name: LinkFractions(ports.reached * share, ports.usable)}
-
-
-def picoseconds(seconds: float) -> int:
-    """Seconds as integer picoseconds, half up."""
-    return int(np.floor(seconds * PS_PER_S + 0.5))
-
-
-def picoseconds_of(seconds: FloatArray) -> IntArray:
-    """Seconds as int64 picoseconds, half up; same shape."""
-    return np.floor(seconds * PS_PER_S + 0.5).astype(np.int64)
 
 
 def _usage_rows(usage: PortBytes) -> FloatArray:

@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from hardware_specs.fabric import NcclProtocol
 from hardware_specs.library import AlgorithmLatency, NcclConstants, SendChannels
 from hardware_specs.types import Cluster, Node
-from inputs.errors import InputError
 from inputs.sourced import Sourced
 from simulator.network.blocks import Block
 from simulator.network.collectives.algorithm import (
@@ -28,8 +27,6 @@ from simulator.network.pipeline import WHOLE, Pipelined
 from simulator.network.transport import Factors, Way
 from simulator.operators import FloatArray
 
-TABLES = ("ring", "tree", "nvls", "nvls_tree", "pat", "collnet")
-"""Algorithms with latencies of their own."""
 STORES = "stores"
 """Kernels of a framework that store at their peers: a hop is one of LL's, which are stores of data and flags, too."""
 
@@ -43,7 +40,7 @@ class NcclTransport:
         protocols: protocols of the release.
         network_protocols: protocols that run between nodes.
         ring_protocols: the same of rings.
-        tables: latencies of those of `TABLES` that the library has.
+        constants: the library, with the latencies of its algorithms.
         payload: share of the bandwidth that each protocol's payload gets.
         post_s: cost of posting one network message, LL and LL128.
         send_s: cost of sending one message to a peer; None: that of a post, Simple protocol.
@@ -65,7 +62,7 @@ class NcclTransport:
     protocols: tuple[Protocol, ...]
     network_protocols: tuple[Protocol, ...]
     ring_protocols: tuple[Protocol, ...]
-    tables: Mapping[str, AlgorithmLatency]
+    constants: NcclConstants
     payload: Mapping[Protocol, float]
     post_s: float
     send_s: float | None
@@ -93,7 +90,7 @@ class NcclTransport:
             protocols=constants.protocols,
             network_protocols=_allowed(constants.protocols, between),
             ring_protocols=_allowed(constants.protocols, cluster.fabric.ring_protocols or between),
-            tables={name: table for name in TABLES if (table := getattr(constants, name)) is not None},
+            constants=constants,
             payload={protocol: float(getattr(fractions, protocol).value) for protocol in ALL_PROTOCOLS},
             post_s=constants.network_post.seconds(node.cpu),
             send_s=None if own_post is None else own_post.value,
@@ -200,11 +197,7 @@ class NcclTransport:
         Raises:
             InputError: the library has no such algorithm.
         """
-        name = "ring" if latency.table == STORES else latency.table
-        if name not in self.tables:
-            expected = f"one of {', '.join(self.tables)}"
-            raise InputError("the library has no latencies of this algorithm", given=name, expected=expected)
-        return self.tables[name]
+        return self.constants.latencies_of("ring" if latency.table == STORES else latency.table)
 
     def wait_seconds(self, latency: Latency, protocol: str, links: int = 1) -> float:
         """One hop over the network."""

@@ -27,14 +27,14 @@ GENERATION: dict[Architecture, Generation] = {
     "kepler": "volta", "maxwell": "volta", "pascal": "volta", "volta": "volta", "ampere": "ampere", "ada": "ampere",
     "hopper": "hopper", "blackwell": "blackwell",
 }  # fmt: skip
-"""Whose row of NCCL's tables counts; GPUs of AMD have none."""
+"""Row of each architecture in NCCL's tables (NCCL 2.30 ``src/graph/tuning.cc``); GPUs of AMD have none."""
 RCCL_CHANNELS: dict[Architecture, int] = {"cdna3": 56, "cdna4": 112}
 """Channels of RCCL on all 8 GPUs of a node: 28 rings of ``rome_model_79``, doubled (RCCL 2.21.5,
 ``src/graph/connect.cc``); 112 on gfx950 (CHANGELOG of RCCL 2.25.1)."""
 RCCL_CHANNELS_BETWEEN = 64
-"""The same between nodes: most of ``channelThresholds`` (``src/graph/tuning.cc`` of ROCm 7, ``tuning_model_6``)."""
+"""Most channels of RCCL between nodes (ROCm 7 ``src/graph/tuning.cc``, ``channelThresholds`` of ``tuning_model_6``)."""
 RCCL_CHANNELS_OF_FEW = 32
-"""The same on some GPUs of a node: ``2*CHANNEL_LIMIT`` (RCCL 2.21.5, ``src/include/device.h``)."""
+"""Channels of RCCL on some GPUs of a node: ``2*CHANNEL_LIMIT`` (RCCL 2.21.5, ``src/include/device.h``)."""
 LINK_SHARE: dict[Architecture, float] = {
     "pascal": 18 / 20, "volta": 20 / 25, "ampere": 20 / 25, "hopper": 20.6 / 25, "blackwell": 40.1 / 50,
 }  # fmt: skip
@@ -78,10 +78,10 @@ def channels_of(node: Node, architecture: Architecture, nodes: int, local_size: 
 
 
 def collective_channels(node: Node, nodes: int, local_size: int) -> int:
-    """Channels that collectives run on: twice those of the search, and twice again where these are fast.
+    """Channels that collectives run on: twice the number of the search, and twice again where channels are fast.
 
-    NCCL 2.30.7 ``src/graph/search.cc`` (``ncclTopoDupChannels``, recalled) and ``src/graph/connect.cc``. A GPU that
-    does not say of which architecture it is counts as Ampere.
+    NCCL 2.30.7 ``src/graph/search.cc`` (``ncclTopoDupChannels``, recalled) and ``src/graph/connect.cc``. A GPU without
+    an architecture counts as Ampere. GPUs of AMD have the channels of RCCL.
     """
     architecture = (None if node.gpu is None else node.gpu.architecture) or "ampere"
     if architecture in AMD:
@@ -94,7 +94,7 @@ def collective_channels(node: Node, nodes: int, local_size: int) -> int:
 
 
 def _rccl_channels(node: Node, architecture: Architecture, nodes: int, local_size: int) -> int:
-    """Channels of RCCL."""
+    """Channels of RCCL: by architecture on a whole node, otherwise a number for all."""
     if nodes > 1:
         return RCCL_CHANNELS_BETWEEN
     return RCCL_CHANNELS[architecture] if local_size == node.ranks else RCCL_CHANNELS_OF_FEW
@@ -109,7 +109,7 @@ def _near_rate(node: Node, architecture: Architecture, local_size: int) -> float
 
 
 def _part_in_use(links: Sequence[MeshLink] | None, local_size: int) -> float:
-    """Part of a port that leads to the others; of a mesh the links between the first so many GPUs."""
+    """Fraction of a port that leads to the first ``local_size`` GPUs of a node, 0 to 1; 1 without a mesh."""
     if links is None or local_size == 1:
         return 1.0
     here = [sum(m.links for m in links if gpu in m.gpus and max(m.gpus) < local_size) for gpu in range(local_size)]

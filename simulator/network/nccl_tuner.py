@@ -173,7 +173,7 @@ class NcclTuner:
         return latency, 0.5 * bus * corrections(float(call.bytes.max()))[protocol]
 
     def _pat(self, call: Call, protocol: Protocol) -> tuple[float, float]:
-        n, table = call.block.size, _of_library(self.constants.pat)
+        n, table = call.block.size, self.constants.latencies_of("pat")
         steps = math.floor(math.log2(n)) / AGGREGATION
         member = 0.0 if table.member_s is None else table.member_s.value / US
         latency = _us(table.base_s, protocol) + steps * _us(table.network_hop_s, protocol) + n * member
@@ -183,12 +183,12 @@ class NcclTuner:
         n, channels = call.block.size, NVLS_CHANNELS[self.generation]
         inside = self.channels(1, n).total * NVLS_EFFICIENCY[self.generation] * (channels - 1) / channels
         bus = inside * (2.0 if PASSES[call.op] == 2 else (n - 1) / n)
-        return self._near(_of_library(self.constants.nvls), protocol), bus * n / (PASSES[call.op] * (n - 1))
+        return self._near(self.constants.latencies_of("nvls"), protocol), bus * n / (PASSES[call.op] * (n - 1))
 
     def _nvls_tree(self, call: Call, protocol: Protocol) -> tuple[float, float]:
         n, nodes, local = call.block.size, call.block.node_count, call.block.local_size
         channels, count = self.channels(nodes, local), NVLS_CHANNELS[self.generation]
-        table = _of_library(self.constants.nvls_tree)
+        table = self.constants.latencies_of("nvls_tree")
         inside = 2.0 * self.channels(1, local).total * NVLS_EFFICIENCY[self.generation] * (count - 1) / count
         between = channels.total * (2.0 if nodes == 2 else 1.0)
         bus = min(inside, between, channels.count * NVLS_TREE[self.generation][min(nodes, 3) - 1])
@@ -196,7 +196,7 @@ class NcclTuner:
         return self._near(table, protocol) + steps * _us(table.network_hop_s, protocol), bus * n / (2 * (n - 1))
 
     def _collnet(self, call: Call, protocol: Protocol) -> tuple[float, float]:
-        local, table = call.block.local_size, _of_library(self.constants.collnet)
+        local, table = call.block.local_size, self.constants.latencies_of("collnet")
         channels = self.channels(call.block.node_count, local)
         each = local / channels.count
         newer = self.generation in ("hopper", "blackwell")
@@ -222,19 +222,8 @@ class NcclTuner:
         return post.seconds(self.node.cpu) / US * (post.simple_factor.value if protocol == "simple" else 1.0)
 
 
-def _of_library(table: AlgorithmLatency | None) -> AlgorithmLatency:
-    """Latencies of an algorithm that the library has.
-
-    Raises:
-        InputError: the library has no such algorithm.
-    """
-    if table is None:
-        raise InputError("the library has no latencies of this algorithm", expected="one that it chooses from")
-    return table
-
-
 def nvls_efficiency(node: Node) -> float:
-    """Share of the links' bandwidth that NCCL counts where switches add; that of Hopper for GPUs of no generation."""
+    """Share of the links' bandwidth that NCCL counts where switches add; GPUs of no generation count as Hopper."""
     architecture = None if node.gpu is None else node.gpu.architecture
     return NVLS_EFFICIENCY[GENERATION.get(architecture or "hopper", "hopper")] or NVLS_EFFICIENCY["hopper"]
 

@@ -16,13 +16,11 @@ from simulator.operators import (
     Elementwise,
     Gemm,
     Interaction,
-    Kernel,
-    KernelSeries,
     Measured,
     SsdRead,
     scaled,
 )
-from simulator.work import Work
+from simulator.work import Kernel, KernelSeries, Work
 
 _AMOUNTS: dict[type, tuple[str, ...]] = {
     Attention: ("flops", "bytes"),

@@ -19,7 +19,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from simulator.operators import Amount, Elementwise, HostWork, Kernel, KernelSeries
+from simulator.operators import Amount, Elementwise, HostWork
 from simulator.program import TaskGraph
 from simulator.transform.editable import EditableProgram, EditableTask, editable, rebuilt
 from simulator.transform.launches import Launches, with_launches
@@ -30,6 +30,7 @@ from simulator.transform.transformation import (
     Transformation,
     mean_over_ranks,
 )
+from simulator.work import Kernel, KernelSeries
 
 
 class Fuse(Transformation):

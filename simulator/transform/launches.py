@@ -7,9 +7,9 @@ from dataclasses import replace
 
 from simulator.categories import Category
 from simulator.collective_calls import CollectiveCall
-from simulator.operators import HostWork, KernelSeries, Marker
+from simulator.operators import HostWork, Marker
 from simulator.transform.editable import EditableProgram, EditableTask
-from simulator.work import Work, category_of
+from simulator.work import KernelSeries, Work, category_of
 
 
 def kernels_of(work: Work) -> int:

@@ -20,7 +20,7 @@ from pydantic import Field
 
 from inputs.errors import InputError, nearest_name
 from simulator.collective_calls import CollectiveCall, CollectiveOp
-from simulator.operators import Amount, Gemm, HostWork, KernelSeries
+from simulator.operators import Amount, Gemm, HostWork
 from simulator.precisions import BYTES_PER_ELEMENT
 from simulator.program import IntArray, Stream, TaskGraph
 from simulator.transform.editable import EditableProgram, EditableTask, editable, rebuilt
@@ -32,7 +32,7 @@ from simulator.transform.transformation import (
     Transformation,
     mean_over_ranks,
 )
-from simulator.work import Work
+from simulator.work import KernelSeries, Work
 
 Join: TypeAlias = Literal["all_gather", "all_reduce", "nothing"]
 SHARD_COMM = "shard_comm"

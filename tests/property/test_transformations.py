@@ -22,13 +22,13 @@ from scenarios.schedules import groups_of
 from simulator.collective_calls import CollectiveCall, busbw_factor
 from simulator.engine import RunOptions, run
 from simulator.lowering import lower
-from simulator.operators import DenseOptimizer, Elementwise, Gemm, HostWork, KernelSeries
+from simulator.operators import DenseOptimizer, Elementwise, Gemm, HostWork
 from simulator.program import Program, TaskGraph
 from simulator.transform.editable import EditableProgram, editable, rebuilt
 from simulator.transform.pattern import NamePattern
 from simulator.transform.sequence import Applied, ScheduleStep, applied
 from simulator.transform.transformation import TRANSFORMATIONS
-from simulator.work import Work
+from simulator.work import KernelSeries, Work
 
 KINDS = ("fuse", "decompose", "recompute", "move", "shard")
 PROGRAMS = 100

@@ -11,8 +11,9 @@ from hardware_specs import Cluster, load_cluster
 from simulator.engine import RunOptions, run
 from simulator.engine.oracle import run_oracle
 from simulator.lowering import build_machine, lower
-from simulator.operators import CacheFill, Copy, EmbeddingLookup, FloatArray, HostTraffic, Operator
+from simulator.operators import CacheFill, Copy, EmbeddingLookup, FloatArray, HostTraffic
 from simulator.program import ProgramBuilder, TaskGraph
+from simulator.work import Operator
 from tests.network_machines import changed, pcie_box, sourced
 
 GPUS, GB = 8, 1e9

@@ -10,7 +10,8 @@ import pytest
 from inputs.errors import InputError
 from simulator.engine import RunOptions, run
 from simulator.lowering import lower
-from simulator.operators import Convolution, KernelSeries
+from simulator.operators import Convolution
+from simulator.work import KernelSeries
 from tests.partition_jobs import IMAGES, blocks, calls, job, machine, passes, relus
 from workloads.convnet.catalog import network
 from workloads.convnet.layers import Network

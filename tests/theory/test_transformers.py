@@ -7,8 +7,9 @@ from dataclasses import replace
 import pytest
 
 from simulator.collective_calls import CollectiveCall
-from simulator.operators import Attention, Gemm, HostWork, KernelSeries
+from simulator.operators import Attention, Gemm, HostWork
 from simulator.program import TaskGraph
+from simulator.work import KernelSeries
 from tests.transformer_jobs import MODEL, calls, job, span_s
 from workloads.transformer.catalog import TRANSFORMERS
 from workloads.transformer.iteration import iteration_graph

@@ -106,6 +106,7 @@ def test_kernels_decide_on_copies_as_in_torchrec() -> None:
     assert kinds_of(free)["tags"] == "data_parallel"
     assert kinds_of(planned("hot_copies", {"tags": {"compute_kernels": ["fused"]}}))["tags"] != "data_parallel"
     assert kinds_of(planned("greedy", {"words": {"compute_kernels": ["dense"]}}))["words"] == "data_parallel"
+    assert kinds_of(planned("greedy", {"words": {"compute_kernels": ["dense", "dense"]}}))["words"] == "data_parallel"
 
 
 @pytest.mark.parametrize(
@@ -227,7 +228,7 @@ def plan_of_settings(settings: list[str]) -> Plan:
         ("min_partition", {"min_partition": 32}, "a range of 24 columns", "32 or more"),
         ("device_group", {"device_group": [0, 7]}, "a shard on rank 9", "ranks 0, 7"),
         ("compute_kernels", {"compute_kernels": ["fused_uvm"]}, "fused", "fused_uvm"),
-        ("together", {"together": "text"}, "ranks from 0 on", "the ranks of tags, from 7 on"),
+        ("together", {"together": "text"}, "ranks 0, 9", "rank 7, as tags"),
     ],
 )
 def test_a_given_plan_that_breaks_a_constraint_is_refused(

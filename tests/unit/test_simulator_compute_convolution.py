@@ -18,8 +18,8 @@ from simulator.compute.convolution import (
 )
 from simulator.compute.gpu import GpuModel
 from simulator.lowering import build_machine
-from simulator.operators import Convolution, Elementwise, KernelSeries
-from simulator.work import touched_bytes
+from simulator.operators import Convolution, Elementwise
+from simulator.work import KernelSeries, touched_bytes
 from tests.host_machines import host, kernels
 
 LAYER = Convolution(32, (56, 56, 64), (28, 28, 128), (3, 3), 2, 1, "fp32")

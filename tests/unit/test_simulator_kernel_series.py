@@ -15,9 +15,9 @@ from simulator.collective_calls import CollectiveCall
 from simulator.compute.gpu import GpuModel
 from simulator.lowered import PS_PER_S
 from simulator.lowering import lower
-from simulator.operators import Attention, Elementwise, Gemm, KernelSeries
+from simulator.operators import Attention, Elementwise, Gemm
 from simulator.program import ProgramBuilder, TaskGraph
-from simulator.work import operator_name
+from simulator.work import KernelSeries, operator_name
 
 NODE = load_cluster("dgx_h100").node
 GPU = GpuModel(NODE.accelerator, NODE, launch_s=0.0)

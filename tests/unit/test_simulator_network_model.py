@@ -9,10 +9,10 @@ import pytest
 
 from hardware_specs import load_cluster
 from inputs.errors import InputError
+from simulator.lowered import picoseconds
 from simulator.network import ALGORITHMS, CollectiveModel, Topology
 from simulator.network.calibration import calibrate
 from simulator.network.collectives import Call
-from simulator.network.model import picoseconds
 from tests.network_machines import idle_call
 
 

@@ -13,8 +13,9 @@ from scenarios.progress import Silent
 from scenarios.resolve import changed, load_scenario
 from scenarios.runner import simulation_of
 from simulator.collective_calls import CollectiveCall
-from simulator.operators import Elementwise, Gemm, HostWork, KernelSeries
+from simulator.operators import Elementwise, Gemm, HostWork
 from simulator.transform.pattern import NamePattern
+from simulator.work import KernelSeries
 from tests.law_runs import iteration_s
 
 PAIR = ("nodes=null", "world_size=2")

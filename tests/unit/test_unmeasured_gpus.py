@@ -15,6 +15,7 @@ from scenarios.uncertainty.constant import SIGMA, Constant
 from scenarios.uncertainty.machine import machine_constants
 from scenarios.uncertainty.usage import Usage
 from scenarios.uncertainty.vendors import OTHER_VENDOR, carried_over
+from simulator.compute.attention import GEMMS_OF_AMPERE
 from simulator.compute.gpu import GpuModel
 from simulator.network.calibration import calibrate
 from simulator.operators import Attention, Gemm
@@ -77,6 +78,11 @@ def test_tf32_is_there_on_cdna3_only():
     assert new.computes_in("tf32") == "fp32"
     model = GpuModel(new, load_cluster("mi350x").node, launch_s=0.0)
     assert "has no tf32" in model.outside_range(Gemm(8, 8, 8, precision="tf32"))
+
+
+def test_the_gemms_of_a100_are_those_of_its_specification():
+    """The constant that rates of attention on AMD are scaled by follows a new fit of the A100."""
+    assert load_gpu("a100_sxm4_40").achieved.gemm_fraction.value == GEMMS_OF_AMPERE
 
 
 def test_attention_on_amd_is_as_far_below_its_gemms_as_on_a100():

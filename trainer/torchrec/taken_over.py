@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from inputs.given import listed
 from trainer.torchrec.collections import (
     OPTIMIZERS,
     BagCollection,
@@ -24,9 +25,6 @@ FRAMEWORK = "pytorch"
 
 INDEX_REUSE = "uniform"
 """Law of lookups: a module says nothing of the popularity of rows."""
-
-MAX_NAMED = 8
-"""Tables that a note names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +66,7 @@ def taken_over(
     Args:
         name: name in the model file.
         dense: ``mlp``, ``interaction``... as in a model file; None: read from the module.
-        sequences: sequence of each table of an EmbeddingCollection; tables that it lacks have the sequence of ``hstu``.
+        sequences: sequence of each table of an EmbeddingCollection; without an entry the sequence of ``hstu``.
         device: kind of device of the ranks, ``cuda`` or ``cpu``.
 
     Raises:
@@ -94,11 +92,9 @@ def taken_over(
         "title": f"{type(module).__name__}, taken over from TorchRec",
         "tables": groups,
         **(dense_of(module) if dense is None else dense),
-        "index_reuse": INDEX_REUSE,
+        "index_reuse": (dense or {}).get("index_reuse", INDEX_REUSE),
         "local_batch_size": batch_size_per_rank,
     }
-    if dense is not None and "index_reuse" in dense:
-        model["index_reuse"] = dense["index_reuse"]
     notes = (*_left_out(module, found), *pooling_notes, *optimizer_notes, *constraint_notes, *plan_notes)
     return TakenOver(model, {table.name: table.features for table in tables}, sharding, optimizer, file, notes)
 
@@ -126,7 +122,7 @@ def _groups(
             }
         )
     if unknown:
-        notes.append(f"pooling factor {POOLING_FACTOR:g} is assumed for {_named(unknown)}")
+        notes.append(f"pooling factor {POOLING_FACTOR:g} is assumed for {listed(unknown)}")
     return groups, notes
 
 
@@ -161,13 +157,7 @@ def _left_out(module: TorchModule, found: Sequence[BagCollection]) -> list[str]:
     unpooled = () if any(table.unpooled for table in tables) else unpooled_paths(module)
     notes = [f"rows are looked up by the law {INDEX_REUSE}: a module does not state their popularity"]
     if weighted:
-        notes.append(f"weights of indices are left out, of {_named(weighted)}")
+        notes.append(f"weights of indices are left out, of {listed(weighted)}")
     if unpooled:
-        notes.append(f"EmbeddingCollections are left out, their vectors are not pooled: {_named(unpooled)}")
+        notes.append(f"EmbeddingCollections are left out, their vectors are not pooled: {listed(unpooled)}")
     return notes
-
-
-def _named(names: Sequence[str]) -> str:
-    """The first names, and how many there are."""
-    shown = ", ".join(names[:MAX_NAMED])
-    return shown if len(names) <= MAX_NAMED else f"{shown} and {len(names) - MAX_NAMED} more"

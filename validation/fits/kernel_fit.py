@@ -23,7 +23,8 @@ from inputs.errors import InputError
 from inputs.sourced import Sourced
 from scenarios.progress import Progress, Silent
 from simulator.compute import GpuModel
-from simulator.operators import FloatArray, Operator
+from simulator.operators import FloatArray
+from simulator.work import Operator
 from validation.fits.least_squares import fitted_logs
 from validation.suites.errors import error_pct
 from validation.suites.kernel_rows import MeasuredKernel

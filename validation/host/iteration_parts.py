@@ -17,9 +17,9 @@ from scenarios.prepare import Prepared
 from simulator.collective_calls import CollectiveCall
 from simulator.compute import CpuModel
 from simulator.compute.cpu_amounts import Caches, amounts_of, class_of
-from simulator.operators import EmbeddingLookup, EmbeddingUpdate, Gemm, HostWork, Operator
+from simulator.operators import EmbeddingLookup, EmbeddingUpdate, Gemm, HostWork
 from simulator.program import Program
-from simulator.work import Work
+from simulator.work import Operator, Work
 from validation.host.operator_times import ENDS, ISSUE, WAIT, TimedRank
 from validation.host.ranges import Difference, Duration, Fraction
 from validation.host.timed_kernels import KernelRow

@@ -17,8 +17,8 @@ from simulator.operators import (
     EmbeddingUpdate,
     Gemm,
     Misses,
-    Operator,
 )
+from simulator.work import Operator
 from workloads.dlrm.laws.popularity import uniform
 from workloads.dlrm.rows.retention import CACHE_BYTES, Touched, kept_back, reach
 

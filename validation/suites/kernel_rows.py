@@ -16,8 +16,9 @@ from typing import Any, get_args
 from inputs.catalog import shipped_files
 from inputs.csv_table import CsvRow, csv_rows, csv_text
 from inputs.errors import InputError, nearest_name
-from simulator.operators import Elementwise, EmbeddingLookup, Gemm, Operator
+from simulator.operators import Elementwise, EmbeddingLookup, Gemm
 from simulator.precisions import Precision
+from simulator.work import Operator
 
 US = 1e-6
 KINDS = ("gemm", "elementwise", "lookup")

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from simulator.operators import Elementwise, Operator
+from simulator.operators import Elementwise
 from simulator.transform.fuse import joined
+from simulator.work import Operator
 from workloads.captured.records import HostWait, Moved, RankProgram, RecordedJob, RecordedTask
 from workloads.graph.operator_names import operator_key
 

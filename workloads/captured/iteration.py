@@ -13,10 +13,10 @@ import numpy as np
 
 from simulator.categories import Category
 from simulator.collective_calls import CollectiveCall
-from simulator.operators import FloatArray, HostWork, Marker, Operator
+from simulator.operators import FloatArray, HostWork, Marker
 from simulator.program import IntArray, Program, Stream, TaskGraph
 from simulator.rank_classes import classes_of
-from simulator.work import Work
+from simulator.work import Operator, Work
 from workloads.captured.fusing import JobStep, steps_of
 from workloads.captured.kernels import operators_of
 from workloads.captured.messages import PairsOfRanks, pairs_of

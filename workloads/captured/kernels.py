@@ -6,18 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from simulator.categories import Category
-from simulator.operators import (
-    Attention,
-    Convolution,
-    Copy,
-    DenseOptimizer,
-    Elementwise,
-    Gemm,
-    Interaction,
-    Marker,
-    Operator,
-)
+from simulator.operators import Attention, Convolution, Copy, DenseOptimizer, Elementwise, Gemm, Interaction, Marker
 from simulator.precisions import BYTES_PER_ELEMENT, Precision
+from simulator.work import Operator
 from workloads.captured.lookups import lookup_kernel, update_kernel
 from workloads.captured.records import (
     AttentionWork,

@@ -19,19 +19,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from simulator.collective_calls import CollectiveCall
-from simulator.operators import (
-    Convolution,
-    Copy,
-    DenseOptimizer,
-    Elementwise,
-    Gemm,
-    HostWork,
-    Kernel,
-    KernelSeries,
-    Marker,
-)
+from simulator.operators import Convolution, Copy, DenseOptimizer, Elementwise, Gemm, HostWork, Marker
 from simulator.precisions import BYTES_PER_ELEMENT
 from simulator.program import IntArray, Program, ProgramBuilder, TaskGraph
+from simulator.work import Kernel, KernelSeries
 from workloads.convnet.kernels import ImageBatch, backward_order, forward_order, loss
 from workloads.convnet.layers import Network
 from workloads.convnet.settings import ConvnetSettings

@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from simulator.operators import Copy, Delay, DenseOptimizer, HostWork, Marker, Operator
+from simulator.operators import Copy, Delay, DenseOptimizer, HostWork, Marker
 from simulator.program import IntArray, Program, ProgramBuilder, Stream
+from simulator.work import Operator
 from workloads.convnet.kernels import ImageBatch, Kernel, backward_order, forward_order, loss
 from workloads.convnet.layers import IMAGES, Layer, Network, Variable
 from workloads.convnet.settings import ConvnetSettings

@@ -17,7 +17,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import cast
 
-from simulator.operators import Attention, AttentionKernel, Elementwise, Gemm, Kernel, KernelSeries
+from simulator.operators import Attention, AttentionKernel, Elementwise, Gemm
+from simulator.work import Kernel, KernelSeries
 from workloads.transformer.settings import TransformerSettings
 
 GEMM, ATTENTION, ELEMENTWISE = "Gemm", "Attention", "Elementwise"

@@ -10,8 +10,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from simulator.collective_calls import CollectiveCall
-from simulator.operators import Amount, Delay, DenseOptimizer, Elementwise, HostWork, KernelSeries, Marker, Operator
+from simulator.operators import Amount, Delay, DenseOptimizer, Elementwise, HostWork, Marker
 from simulator.program import Dependency, IntArray, Program, ProgramBuilder
+from simulator.work import KernelSeries, Operator
 from workloads.graph.levels import GATHER, REDUCE, REPLICATE, TENSOR
 from workloads.graph.optimizers import DENSE_ACCESSES
 from workloads.transformer.kernels import ATTENTION, PassKernels

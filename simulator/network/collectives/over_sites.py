@@ -18,7 +18,7 @@ import numpy as np
 
 from simulator.network.blocks import Block
 from simulator.network.collectives.algorithm import Call, CollectiveAlgorithm, Latency, Stage, register
-from simulator.network.patterns import BetweenSites, RingsInSites, site_members
+from simulator.network.site_patterns import BetweenSites, RingsInSites, site_members
 
 BEFORE = ("all_reduce", "reduce_scatter", "reduce", "barrier")
 """Operations that first combine inside each site."""

@@ -1,4 +1,4 @@
-"""Options that constraints admit, in place of a planner's own."""
+"""Options that constraints admit, in place of the options that a planner wants."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from functools import partial
 
 from simulator.program import IntArray
 from workloads.dlrm.model.tables import Tables
-from workloads.dlrm.sharding.constraints import PieceRange
+from workloads.dlrm.sharding.constraints import PieceRange, TableConstraints
 from workloads.dlrm.sharding.interfaces import PlanningContext
-from workloads.dlrm.sharding.options import BY_ROWS, Option, options_for
+from workloads.dlrm.sharding.options import BY_ROWS, Option, options_within
 from workloads.dlrm.sharding.placing import MEMORY_SHARE
-from workloads.dlrm.sharding.plan_file import ShardingType
+from workloads.dlrm.sharding.plan_file import OF_ONE_RANGE, ShardingType
 from workloads.dlrm.sharding.pricing import OptionPrices, mean_load_s, price_option
 
 
@@ -32,17 +32,18 @@ def admitted(tables: Tables, context: PlanningContext, options: Sequence[Option]
     for members in limits.sets():
         ways = limits.ways(members, tables.dim)
         kept = _closest(options[members[0]], ways) if len(members) == 1 else None
-        kept = kept or min(options_for(tables, context, int(members[0])), key=partial(prices.rank, members))
+        kept = kept or min(options_within(ways), key=partial(prices.rank, members))
         for table in members.tolist():
             found[table] = kept
     return found
 
 
-def smallest_shards(tables: Tables, context: PlanningContext) -> list[Option]:
+def smallest_shards(tables: Tables, context: PlanningContext, limits: TableConstraints) -> list[Option]:
     """The option with the smallest shards for constrained tables, row blocks for others ``[N]``."""
-    limits, found, prices = context.constraints, [BY_ROWS] * len(tables), KnownPrices(tables, context)
-    for members in [] if limits is None else limits.sets():
-        smallest = min(options_for(tables, context, int(members[0])), key=partial(prices.largest, members))
+    found, prices = [BY_ROWS] * len(tables), KnownPrices(tables, context)
+    for members in limits.sets():
+        ways = limits.ways(members, tables.dim)
+        smallest = min(options_within(ways), key=partial(prices.largest, members))
         for table in members.tolist():
             found[table] = smallest
     return found
@@ -82,12 +83,8 @@ def _closest(option: Option, ways: Mapping[ShardingType, PieceRange]) -> Option 
     """The option with an admitted number of column ranges; None if its type is not admitted."""
     kind = option.kind
     if option.pieces == 1:
-        kind = _OF_ONE_PIECE.get(kind, kind)
+        kind = OF_ONE_RANGE.get(kind, kind)
     if kind not in ways:
         return None
     least, most = ways[kind]
     return Option(kind, min(max(option.pieces, least), most))
-
-
-_OF_ONE_PIECE: Mapping[ShardingType, ShardingType] = {"column_wise": "table_wise", "grid_shard": "table_row_wise"}
-"""Types whose single column range makes them another one."""

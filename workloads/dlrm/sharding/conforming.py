@@ -12,6 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from inputs.errors import InfeasibleError, InputError
+from inputs.given import listed
 from inputs.keys import key_text
 from simulator.program import IntArray
 from workloads.dlrm.model.tables import Tables
@@ -19,9 +20,9 @@ from workloads.dlrm.sharding.admitted import KnownPrices, admitted
 from workloads.dlrm.sharding.composing import add_tables, compose
 from workloads.dlrm.sharding.constraints import TYPES, TableConstraints
 from workloads.dlrm.sharding.interfaces import Planner, PlanningContext
-from workloads.dlrm.sharding.neighbours import option_of, without
+from workloads.dlrm.sharding.neighbours import options_in, without
 from workloads.dlrm.sharding.obeyed import broken
-from workloads.dlrm.sharding.options import Option, options_for
+from workloads.dlrm.sharding.options import Option, options_within
 from workloads.dlrm.sharding.plan import Plan, checked
 from workloads.dlrm.sharding.plan_file import OF_SEQUENCES, ShardingType
 
@@ -87,9 +88,7 @@ def _largest(tables: Tables, context: PlanningContext, limits: TableConstraints)
     sizes = context.stored_bytes(tables.rows, tables.dim, tables.element_bytes)
     bound = np.flatnonzero(limits.bound)
     order = bound[np.argsort(-sizes[bound], kind="stable")].tolist()
-    named = [f"{tables.names[table]} ({limits.in_words(table)})" for table in order[:_NAMED]]
-    more = f" and {len(order) - _NAMED} more" if len(order) > _NAMED else ""
-    return ", ".join(named) + more
+    return listed([f"{tables.names[table]} ({limits.in_words(table)})" for table in order], _NAMED)
 
 
 def _check_ways(planner: str, tables: Tables, asked: TableConstraints, limits: TableConstraints) -> None:
@@ -128,15 +127,14 @@ def _check_room(tables: Tables, context: PlanningContext, limits: TableConstrain
         inside = np.flatnonzero(~(limits.ranks & ~limits.ranks[group]).any(axis=1)[limits.group])
         needed, ranks = float(sizes[inside].sum()), int(limits.ranks[group].sum())
         if needed > ranks * room:
-            named = ", ".join(tables.names[table] for table in inside[:_NAMED].tolist())
-            more = f" and {len(inside) - _NAMED} more" if len(inside) > _NAMED else ""
+            named = listed([tables.names[table] for table in inside.tolist()], _NAMED)
             raise InfeasibleError(
-                f"the tables {named}{more} need {needed / 1e9:.3g} GB, their device_group "
+                f"the tables {named} need {needed / 1e9:.3g} GB, their device_group "
                 f"({limits.group_in_words(group)}) has {ranks * room / 1e9:.3g} GB for tables"
             )
     prices = KnownPrices(tables, context)
     for members in limits.sets():
-        choices = options_for(tables, context, int(members[0]))
+        choices = options_within(limits.ways(members, tables.dim))
         least = min(prices.largest(members, option) for option in choices)
         if least > room:
             table = int(members[0])
@@ -155,7 +153,7 @@ def _conformed(plan: Plan, context: PlanningContext, limits: TableConstraints) -
     bad = _sets_of({found.table for found in broken(plan, limits)}, limits)
     if not len(bad):
         return plan
-    wanted = [option_of(plan, table) for table in range(len(plan.tables))]
+    wanted = options_in(plan)
     try:
         found = _moved(plan, bad, context, wanted)
     except InfeasibleError:

@@ -7,13 +7,14 @@ together (``dependency`` of its ``ShardingOption``); here any tables may be.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Self, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
+from inputs.given import listed
 from simulator.program import IntArray
 from workloads.dlrm.model.columns import COLUMN_MULTIPLE
 from workloads.dlrm.model.storage import COMPUTE_KERNELS
@@ -23,13 +24,10 @@ TYPES: tuple[ShardingType, ...] = get_args(ShardingType)
 """Sharding types in the order of `TableConstraints.types`."""
 
 KERNELS: tuple[PlanKernel, ...] = (*COMPUTE_KERNELS, "dense")
-"""Kernels in the order of `TableConstraints.kernels`; ``dense`` is that of copies."""
+"""Kernels in the order of `TableConstraints.kernels`; ``dense`` is the kernel of copies."""
 
 ALONE = -1
 """Number of the set of a table that is in no set."""
-
-_NAMED = 8
-"""Ranks that a message names."""
 
 PieceRange: TypeAlias = tuple[int, int]
 """Fewest and most column ranges of a table."""
@@ -41,7 +39,7 @@ class TableConstraints:
 
     Attributes:
         types: whether a table may have a sharding type ``[N, 7]``, in the order of `TYPES`.
-        kernels: whether it may have a kernel ``[N, 5]``, in the order of `KERNELS`; planners get their choice of
+        kernels: whether a table may have a kernel ``[N, 5]``, in the order of `KERNELS`; planners get their choice of
             kernels as a `workloads.dlrm.sharding.interfaces.StorageChoice`.
         least_dim: fewest columns of a column range ``[N]``; 0 without such a constraint.
         group: number of its device group ``[N]``.
@@ -66,7 +64,7 @@ class TableConstraints:
 
     @property
     def several_nodes(self) -> bool:
-        """Whether there are several nodes."""
+        """Whether the ranks are on more than one node."""
         return int(self.ranks.shape[1]) > self.local_world_size
 
     @property
@@ -78,14 +76,14 @@ class TableConstraints:
         return self.ranks.reshape(count, -1, self.local_world_size)
 
     def at(self, order: IntArray) -> Self:
-        """The constraints of the tables in another order."""
+        """The constraints of the tables in another order ``[N]``."""
         own = {key: getattr(self, key)[order] for key in ("types", "kernels", "least_dim", "group", "together")}
         return replace(self, **own)
 
     def within(self, kinds: Iterable[ShardingType] | None) -> Self:
         """The constraints where a planner gives these sharding types only; None: all types.
 
-        Tables that no constraint limits stay so.
+        Tables without constraints keep all types.
         """
         if kinds is None:
             return self
@@ -104,7 +102,7 @@ class TableConstraints:
         return types, int(self.least_dim[table]), ranks, int(self.together[table])
 
     def sets(self) -> list[IntArray]:
-        """The tables that constraints limit, those of a set together."""
+        """The tables that constraints limit: an array for each single table, then one for each set."""
         alone = np.flatnonzero(self.bound & (self.together == ALONE))
         joined = [np.flatnonzero(self.together == number) for number in np.unique(self.together) if number != ALONE]
         return [*(np.array([table]) for table in alone), *joined]
@@ -142,9 +140,9 @@ class TableConstraints:
         """The constraints of a table, as a message gives them."""
         words = []
         if not self.kernels[table].all():
-            words.append(f"compute_kernels {_listed(np.array(KERNELS)[self.kernels[table]].tolist())}")
+            words.append(f"compute_kernels {listed(np.array(KERNELS)[self.kernels[table]].tolist())}")
         if not self.types[table].all():
-            words.append(f"sharding_types {_listed(np.array(TYPES)[self.types[table]].tolist())}")
+            words.append(f"sharding_types {listed(np.array(TYPES)[self.types[table]].tolist())}")
         if self.least_dim[table]:
             words.append(f"min_partition {self.least_dim[table]}")
         if self.group[table]:
@@ -155,8 +153,13 @@ class TableConstraints:
 
     def group_in_words(self, group: int) -> str:
         """The ranks of a device group."""
-        ranks = np.flatnonzero(self.ranks[group]).tolist()
-        return f"{'ranks' if len(ranks) > 1 else 'rank'} {_listed(list(map(str, ranks)))}"
+        return ranks_in_words(self.ranks[group])
+
+
+def ranks_in_words(held: NDArray[np.bool_]) -> str:
+    """The ranks for which ``held [P]`` is true."""
+    ranks = np.flatnonzero(held).tolist()
+    return f"{'ranks' if len(ranks) > 1 else 'rank'} {listed(list(map(str, ranks)))}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,9 +192,3 @@ def free_tables(count: int, world_size: int, local_world_size: int) -> TableCons
         together=np.full(count, ALONE, dtype=np.int64),
         local_world_size=local_world_size,
     )
-
-
-def _listed(names: Sequence[str]) -> str:
-    """The first names, and how many more there are."""
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return ", ".join(names[:_NAMED]) + more

@@ -16,6 +16,7 @@ from workloads.dlrm.model.columns import most_pieces, widest_range
 from workloads.dlrm.model.tables import Tables
 from workloads.dlrm.sharding.admitted import smallest_shards
 from workloads.dlrm.sharding.composing import compose
+from workloads.dlrm.sharding.constraints import TableConstraints
 from workloads.dlrm.sharding.costs import TINY_S, plan_cost_s
 from workloads.dlrm.sharding.interfaces import PLANNERS, PlanningContext
 from workloads.dlrm.sharding.options import BY_ROWS, COPIED, Option
@@ -95,7 +96,7 @@ def _on_ranks(tables: Tables, context: PlanningContext, *, hottest: bool = False
     """The plan that leaves tables whole, or in columns, where it can.
 
     Args:
-        hottest: whether a row block costs what the hottest one of its table does.
+        hottest: whether a row block costs as much as the hottest one of its table.
 
     Raises:
         InfeasibleError: no attempt fits.
@@ -108,13 +109,22 @@ def _on_ranks(tables: Tables, context: PlanningContext, *, hottest: bool = False
     ends = (Option("table_wise"), BY_ROWS)
     last += [partial(compose, tables, context, [option] * len(tables), "greedy") for option in ends]
     if context.constraints is not None:
-        last.append(partial(compose, tables, context, smallest_shards(tables, context), "greedy"))
+        last.append(partial(_smallest, tables, context, context.constraints))
     for make in (*mixed, *last):
         try:
             return make()
         except InfeasibleError as error:
             failure = error
     raise failure
+
+
+def _smallest(tables: Tables, context: PlanningContext, limits: TableConstraints) -> Plan:
+    """Constrained tables in their smallest shards, others cut by rows.
+
+    Raises:
+        InfeasibleError: the shards do not fit.
+    """
+    return compose(tables, context, smallest_shards(tables, context, limits), "greedy")
 
 
 def _on_nodes(tables: Tables, context: PlanningContext, alone_s: Callable[[Plan], float]) -> list[tuple[float, Plan]]:
@@ -153,7 +163,7 @@ def _mixed(
         context: the planner's inputs.
         memory_share: largest part of a rank's free memory that one shard fills.
         only_size: whether only size decides which tables are on all ranks.
-        hottest: as of `_on_ranks`.
+        hottest: whether a row block costs as much as the hottest one of its table.
 
     Raises:
         InfeasibleError: the tables do not fit with this share.

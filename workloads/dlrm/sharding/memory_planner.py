@@ -20,7 +20,7 @@ from workloads.dlrm.model.tables import Tables
 from workloads.dlrm.sharding.composing import compose
 from workloads.dlrm.sharding.costs import plan_cost_s
 from workloads.dlrm.sharding.interfaces import PLANNERS, PlanningContext
-from workloads.dlrm.sharding.options import Option, options_for, options_of
+from workloads.dlrm.sharding.options import Option, options_of, options_within
 from workloads.dlrm.sharding.placing import MEMORY_SHARE
 from workloads.dlrm.sharding.plan import Plan
 from workloads.dlrm.sharding.pricing import mean_load_s, price_option
@@ -113,12 +113,16 @@ def _bins(size: float, bin_bytes: float) -> int:
 
 
 def _options_of_all(tables: Tables, context: PlanningContext) -> list[frozenset[Option]]:
-    """Options of each table."""
+    """Options of each table ``[N]``."""
+    limits = context.constraints
     by_dim = {int(dim): frozenset(options_of(int(dim), context)) for dim in np.unique(tables.dim)}
     found = [by_dim[int(dim)] for dim in tables.dim]
-    if context.constraints is not None:
-        for table in np.flatnonzero(context.constraints.bound).tolist():
-            found[table] = frozenset(options_for(tables, context, table))
+    if limits is None:
+        return found
+    for members in limits.sets():
+        admitted = frozenset(options_within(limits.ways(members, tables.dim)))
+        for table in members.tolist():
+            found[table] = admitted
     return found
 
 

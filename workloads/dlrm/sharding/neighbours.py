@@ -63,7 +63,7 @@ def _resharded(plan: Plan, context: PlanningContext, rank: int, draw: np.random.
     mine = _tables_on(plan, rank)
     anywhere = not len(mine) or draw.random() < ANYWHERE_SHARE
     table = int(draw.integers(len(plan.tables)) if anywhere else draw.choice(mine))
-    now = option_of(plan, table)
+    now = options_in(plan)[table]
     others = [option for option in options_for(plan.tables, context, table) if option != now]
     if not others:
         return None
@@ -77,10 +77,10 @@ def _tables_on(plan: Plan, rank: int) -> IntArray:
     return np.concatenate([columns.table[columns.rank == rank], nodes.table[nodes.node == node]])
 
 
-def option_of(plan: Plan, table: int) -> Option:
-    """Sharding of a table."""
-    pieces = int((plan.columns.table == table).sum() + (plan.nodes.table == table).sum())
-    return Option(plan.sharding_types[table], max(1, pieces))
+def options_in(plan: Plan) -> list[Option]:
+    """Sharding of each table ``[N]``."""
+    pieces = np.bincount(np.concatenate([plan.columns.table, plan.nodes.table]), minlength=len(plan.tables))
+    return [Option(*made) for made in zip(plan.sharding_types, np.maximum(pieces, 1).tolist(), strict=True)]
 
 
 def with_option(plan: Plan, table: int, option: Option, context: PlanningContext) -> Plan:

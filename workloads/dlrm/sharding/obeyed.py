@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from inputs.errors import InputError
 from inputs.keys import key_text
 from simulator.program import IntArray
-from workloads.dlrm.sharding.constraints import KERNELS, TYPES, TableConstraints
+from workloads.dlrm.sharding.constraints import KERNELS, TYPES, TableConstraints, ranks_in_words
 from workloads.dlrm.sharding.plan import Plan
+from workloads.dlrm.sharding.plan_file import OF_ONE_RANGE
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,10 +31,6 @@ class BrokenConstraint:
     key: str
     given: str
     expected: str
-
-
-ALSO_CUT = {"table_wise": "column_wise", "table_row_wise": "grid_shard"}
-"""Types of whole tables, and the types with column ranges that equal them where there is a single range."""
 
 
 def check_obeyed(plan: Plan, limits: TableConstraints, modules: Mapping[str, Iterable[str]]) -> None:
@@ -77,7 +74,7 @@ def _of_types(plan: Plan, limits: TableConstraints, *, one_range_is_cut: bool) -
     kinds = np.array([TYPES.index(kind) for kind in plan.sharding_types])
     for table in np.flatnonzero(~limits.types[np.arange(len(kinds)), kinds]).tolist():
         given, expected = TYPES[kinds[table]], np.array(TYPES)[limits.types[table]].tolist()
-        if not (one_range_is_cut and ALSO_CUT.get(given) in expected):
+        if not (one_range_is_cut and given in map(OF_ONE_RANGE.get, expected)):
             yield BrokenConstraint(table, "sharding_types", given, " or ".join(expected))
 
 
@@ -115,10 +112,8 @@ def _of_places(plan: Plan, limits: TableConstraints) -> Iterator[BrokenConstrain
         first, *others = members.tolist()
         for table in others:
             if not np.array_equal(row_of[table], row_of[first]):
-                own, there = (int(np.argmax(row_of[number])) for number in (table, first))
-                name = plan.tables.names[first]
-                given, expected = f"ranks from {own} on", f"the ranks of {name}, from {there} on"
-                yield BrokenConstraint(table, "together", given, expected)
+                given, there = ranks_in_words(row_of[table]), ranks_in_words(row_of[first])
+                yield BrokenConstraint(table, "together", given, f"{there}, as {plan.tables.names[first]}")
 
 
 def holders(plan: Plan, table: IntArray) -> NDArray[np.bool_]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -44,15 +44,17 @@ def options_of(dim: int, context: PlanningContext) -> list[Option]:
 
 
 def options_for(tables: Tables, context: PlanningContext, table: int) -> list[Option]:
-    """The ways to shard a table that its constraints allow, and those of the tables on the same ranks; maybe none."""
+    """The ways to shard a table under its constraints and the constraints of its set; maybe none."""
     limits = context.constraints
     if limits is None or not limits.bound[table]:
         return options_of(int(tables.dim[table]), context)
-    return list(_within(limits.ways(limits.set_of(table), tables.dim)))
+    return options_within(limits.ways(limits.set_of(table), tables.dim))
 
 
-def _within(ways: Mapping[ShardingType, PieceRange]) -> Iterator[Option]:
-    """Each type with the least, the most, and powers of two of column ranges."""
+def options_within(ways: Mapping[ShardingType, PieceRange]) -> list[Option]:
+    """Each sharding type with its fewest and most column ranges, and the powers of two between these."""
+    found: list[Option] = []
     for kind, (least, most) in ways.items():
         powers = (2**k for k in range(most.bit_length()) if least < 2**k < most)
-        yield from (Option(kind, pieces) for pieces in sorted({least, most, *powers}))
+        found += [Option(kind, pieces) for pieces in sorted({least, most, *powers})]
+    return found

@@ -23,6 +23,9 @@ ShardingType: TypeAlias = Literal[
 OF_SEQUENCES: tuple[ShardingType, ...] = ("table_wise", "column_wise", "row_wise", "data_parallel")
 """Sharding types of tables of sequences (torchrec/distributed/embedding.py, ``sharding_types``)."""
 
+OF_ONE_RANGE: Mapping[ShardingType, ShardingType] = {"column_wise": "table_wise", "grid_shard": "table_row_wise"}
+"""Sharding types with column ranges, and the types that equal them where there is a single range."""
+
 PlanKernel: TypeAlias = ComputeKernel | Literal["dense"]
 
 BoundsCheckMode: TypeAlias = Literal["fatal", "warning", "ignore", "none", "v2_ignore", "v2_warning", "v2_fatal"]

@@ -23,7 +23,7 @@ GOOD_ENOUGH = 1e-3
 class _State:
     """A placement under improvement.
 
-    ``over`` is load minus target ``[P, K]``, ``room`` free bytes ``[P]``, ``allowed`` that of `Refined`.
+    ``over`` is load minus target ``[P, K]``, ``room`` free bytes ``[P]``, ``allowed`` as in `Refined`.
     """
 
     costs: FloatArray

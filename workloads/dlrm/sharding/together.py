@@ -1,4 +1,4 @@
-"""Shards that go to places together: the pieces of the same number of tables that are on the same ranks."""
+"""Shards that go to places together: equally numbered column ranges of the tables of a set."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class JoinedShards:
     Attributes:
         unit: unit of each shard ``[S]``.
         costs: seconds of each unit and phase ``[U, K]``.
-        sizes: its bytes ``[U]``.
-        allowed: whether it may be at a place ``[U, P]``; None: every unit may be anywhere.
+        sizes: bytes of each unit ``[U]``.
+        allowed: whether a unit may be at a place ``[U, P]``; None: every unit may be anywhere.
     """
 
     unit: IntArray
@@ -45,7 +45,7 @@ def joined(
         limits: constraints of the tables; None: every shard is a unit.
         shard: table of each shard ``[S]``, its pieces in their order.
         costs: seconds of each shard and phase ``[S, K]``.
-        sizes: its bytes ``[S]``.
+        sizes: bytes of each shard ``[S]``.
         over: places of the units: ranks, nodes (all of whose ranks hold a shard), or nodes for tables, all pieces of
             which are on ranks of one node.
         pieces: column ranges of each table ``[N]``, for tables on nodes.
@@ -67,7 +67,7 @@ def joined(
 
 
 def piece_numbers(shard: IntArray) -> IntArray:
-    """Number of each shard among those of its table, in their order ``[S]``."""
+    """Number of each shard within its table, from 0 ``[S]``."""
     order = np.argsort(shard, kind="stable")
     starts = np.flatnonzero(np.diff(shard[order], prepend=-1))
     counts = np.diff(np.append(starts, len(shard)))

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from inputs.keys import key_text
 from scenarios.dlrm.typed import DlrmResolved
+from workloads.dlrm.sharding.conforming import CONSTRAINTS
 
 SPREADING = ("greedy", "column_wise", "grid_shard", "row_wise")
 """Planners for jobs with too many ranks to try all planners; their shards are the smallest."""
@@ -23,7 +25,7 @@ MORE_PASSES = (2, 4, 8)
 PLANNER, SEARCH = "workload.sharding.planner", "search"
 """Key of the planner; the planner that finds a plan where any other one does."""
 
-KERNELS_KEY, CONSTRAINTS_KEY = "workload.sharding.compute_kernels", "workload.sharding.constraints"
+KERNELS_KEY, CONSTRAINTS_KEY = "workload.sharding.compute_kernels", key_text(CONSTRAINTS)
 DEDUP, BATCHING = "workload.sharding.index_dedup", "workload.batching"
 PASSES = "workload.gradient_accumulation"
 

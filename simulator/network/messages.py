@@ -72,6 +72,10 @@ class MessageTransport:
         name = chosen(choices, call.block, float(call.bytes.max())).use
         return [algorithm for algorithm in known if algorithm.name == name]
 
+    def times(self, algorithm: CollectiveAlgorithm) -> bool:  # noqa: ARG002 - one signature
+        """True: messages have the same cost in all algorithms."""
+        return True
+
     def ways(self, algorithm: CollectiveAlgorithm, call: Call, stages: Sequence[Stage]) -> Mapping[str, Sequence[Way]]:  # noqa: ARG002 - one signature
         """The one way there is: each stage sends its messages as their size demands."""
         protocols = [self.protocol(stage) for stage in stages]

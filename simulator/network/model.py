@@ -253,7 +253,7 @@ class CollectiveModel:
         """The algorithms that `time` chooses from."""
         known = self._known(call)
         forced = [a for a in known if a.name == self.algorithms.get(call.op)]
-        return forced or self.transport.chosen_from(call, known) or known
+        return forced or self.transport.chosen_from(call, known) or [a for a in known if self.transport.times(a)]
 
     def _known(self, call: Call) -> list[CollectiveAlgorithm]:
         """The algorithms that can run on the machine and on the call's ranks."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from hardware_specs.fabric import NcclProtocol
-from hardware_specs.library import AlgorithmLatency, NcclConstants, SendChannels
+from hardware_specs.library import WITH_LATENCIES, AlgorithmLatency, NcclConstants, SendChannels
 from hardware_specs.types import Cluster, Node
 from inputs.sourced import Sourced
 from simulator.network.blocks import Block
@@ -117,6 +117,10 @@ class NcclTransport:
         replaced = {algorithm.instead_of for algorithm in own}
         left = [algorithm for algorithm in own if algorithm.name not in replaced]
         return left if self.tuner is None else self.tuner.algorithm(call, left)
+
+    def times(self, algorithm: CollectiveAlgorithm) -> bool:
+        """Whether the library has the latencies of an algorithm; algorithms without a table take the ring's."""
+        return algorithm.name not in WITH_LATENCIES or getattr(self.constants, algorithm.name) is not None
 
     def ways(self, algorithm: CollectiveAlgorithm, call: Call, stages: Sequence[Stage]) -> dict[str, tuple[Way, ...]]:
         """One of each protocol the algorithm has on these instances, or of the one that NCCL's tuner takes."""

@@ -66,6 +66,10 @@ class Transport(Protocol):
         """The ``known`` algorithms, which all can run, that the library considers for a call; may be empty."""
         ...
 
+    def times(self, algorithm: CollectiveAlgorithm) -> bool:
+        """Whether the library has the latencies of an algorithm."""
+        ...
+
     def ways(self, algorithm: CollectiveAlgorithm, call: Call, stages: Sequence[Stage]) -> Mapping[str, Sequence[Way]]:
         """Ways to carry out the stages by protocol name: a `Way` for each stage."""
         ...

@@ -102,8 +102,14 @@ def test_rccl_has_no_algorithms_of_a_switch_and_no_tuner_of_nccl():
 
     one_gpu_each, block = placed_group(cluster, 4, 1)
     model = CollectiveModel.of(cluster, one_gpu_each, {"all_gather": "pat"})
+    call = Call("all_gather", block, np.full((1, 1), GIB))
     with pytest.raises(InputError, match="no latencies of this algorithm"):
-        model.time(Call("all_gather", block, np.full((1, 1), GIB)))
+        model.time(call)
+
+    unlisted = library.model_copy(update={"nccl": library.nccl.model_copy(update={"algorithms": {}})})
+    model = CollectiveModel.of(cluster.model_copy(update={"collectives": unlisted}), one_gpu_each)
+    assert "pat" not in {a.name for a in model.candidates(call)}
+    assert model.time(call).algorithm.name == "ring"
 
     tuned = library.model_copy(update={"nccl": library.nccl.model_copy(update={"chooser": "nccl_tuner"})})
     with pytest.raises(InputError, match="architecture of the GPU, one of NVIDIA"):

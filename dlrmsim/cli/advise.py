@@ -19,6 +19,10 @@ if TYPE_CHECKING:  # loaded by the command
     from scenarios.arrivals.study import ArrivalAdvice
     from scenarios.size_advice import SizeAdvice
 
+Target = Annotated[
+    float | None, typer.Option("--target", help="Amount to train, e.g. 4e9 samples; only for time_to_target.")
+]
+
 
 def advise(
     what: Annotated[
@@ -35,7 +39,7 @@ def advise(
     objective: Annotated[
         str | None, typer.Option("--objective", help="throughput_per_gpu (default), cost or time_to_target.")
     ] = None,
-    target: Annotated[float | None, typer.Option("--target", help="Units of time_to_target, e.g. 4e9 samples.")] = None,
+    target: Target = None,
     scaling: Scaling = None,
     arrivals: Annotated[
         bool, typer.Option("--arrivals", help="Simulate a cluster where jobs arrive, and choose nodes for each job.")

@@ -25,7 +25,7 @@ def plan(
     ] = None,
     settings: Settings = None,
     compare: Annotated[
-        bool, typer.Option("--compare", help="Compare the plans of all planners and take the fastest.")
+        bool, typer.Option("--compare", help="Compare more plans, such as those of all planners, and take the fastest.")
     ] = False,
     out: Annotated[Path | None, typer.Option("--out", help="Write plan.json, statistics.json and plan.html.")] = None,
     as_json: Annotated[

@@ -71,7 +71,7 @@ def from_torchrec(
         pooling_factors: mean lookups per sample, by table or feature; before those of the constraints.
         dense: ``mlp``, ``interaction``... with the keys of a model file; None: read from TorchRec's DLRM. With ``hstu``
             and ``sequences`` the EmbeddingCollections are tables, too.
-        sequences: sequence of each table of an EmbeddingCollection; None: the sequence of ``hstu``.
+        sequences: sequences of tables of EmbeddingCollections, by table; without an entry the sequence of ``hstu``.
         optimizer: ``dense`` and ``tables`` of ``workload.optimizer``; None: that in the backward pass of the tables.
         settings: ``KEY=VALUE`` each, such as ``workload.pipeline=sparse_dist``.
         name: name in the scenario and the model file.

@@ -51,7 +51,8 @@ def _clusters(resolved: CapturedResolved, memory: MemoryReport) -> Iterator[Fitt
 def _with_room(own: Cluster, needed_bytes: float) -> list[tuple[float, str, int]]:
     """Usable memory, name and ranks of a node of shipped clusters with more memory, least memory first.
 
-    If clusters with the same GPU have as many ranks in a node, only they are named.
+    Of clusters with the same GPU one is named: the one with least usable memory, of equal ones first one with as many
+    ranks in a node as the job's cluster.
     """
     found: dict[str, tuple[float, bool, str, int]] = {}
     for name in CATALOGS["cluster"].names():

@@ -94,7 +94,7 @@ def collective_channels(node: Node, nodes: int, local_size: int) -> int:
 
 
 def _rccl_channels(node: Node, architecture: Architecture, nodes: int, local_size: int) -> int:
-    """Channels of RCCL: by architecture on a whole node, otherwise a number for all."""
+    """Channels of RCCL: by architecture on a whole node; on some of its GPUs, and between nodes, the same for all."""
     if nodes > 1:
         return RCCL_CHANNELS_BETWEEN
     return RCCL_CHANNELS[architecture] if local_size == node.ranks else RCCL_CHANNELS_OF_FEW

@@ -1,4 +1,4 @@
-"""Names of PyTorch that a capture replaces while it runs, each with a function that records the call."""
+"""Names of PyTorch that a capture replaces while it runs, each with a stand-in."""
 
 from __future__ import annotations
 

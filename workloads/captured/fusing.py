@@ -127,7 +127,7 @@ class _Chains:
         self._open: dict[int, tuple[int, int]] = {}
 
     def begin(self, number: int, step: int) -> None:
-        """Follow a task that is fused with no other; a wait of the host ends all chains."""
+        """Follow a task that joins no chain; it may begin one. A wait of the host ends all chains."""
         task = self._program.tasks[number]
         if isinstance(self._job.works[task.work], HostWait):
             self._open.clear()

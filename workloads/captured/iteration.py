@@ -248,7 +248,10 @@ class _GroupProgram:
         )
 
     def _collective(self, step: JobStep, name: str, work: Collective, after: Sequence[int]) -> int:
-        """A collective: starts after earlier tasks of the stream that issues it, and later ones start after it."""
+        """A collective on the stream of its communicator, after earlier tasks of the stream that issues it.
+
+        That stream waits for ``after`` first, and so do its later tasks; they do not wait for the collective.
+        """
         stream = self._streams[step.stream]
         if after or step.after_streams:
             wait = self._recorder.unlaunched(

@@ -146,7 +146,8 @@ class StackBackward(_Tasks):
     """Records the backward pass of a stack; ``linear`` records gradients.
 
     Attributes:
-        ready: starts the sum of gradients of parameters that no product has, norms for example.
+        ready: starts the sum of gradients of parameters that ``linear`` does not record: norms, biases, positions, the
+            contextual projection.
     """
 
     ready: Ready

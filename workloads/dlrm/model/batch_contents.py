@@ -37,7 +37,7 @@ def batch_lookups(tables: Tables, settings: DlrmSettings) -> FloatArray:
 
 
 def _positions(tables: Tables, settings: DlrmSettings) -> FloatArray:
-    """Lookups of tables of sequences, see `batch_lookups`: one of each table for each position."""
+    """Lookups of tables of sequences, see `batch_lookups`: one of each feature for each position."""
     ranks, found = settings.world_size, []
     for sequence, features in zip(tables.sequences, tables.features.tolist(), strict=True):
         if sequence is None:

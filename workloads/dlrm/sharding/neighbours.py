@@ -63,7 +63,7 @@ def _resharded(plan: Plan, context: PlanningContext, rank: int, draw: np.random.
     mine = _tables_on(plan, rank)
     anywhere = not len(mine) or draw.random() < ANYWHERE_SHARE
     table = int(draw.integers(len(plan.tables)) if anywhere else draw.choice(mine))
-    now = options_in(plan)[table]
+    now = option_of(plan, table)
     others = [option for option in options_for(plan.tables, context, table) if option != now]
     if not others:
         return None
@@ -75,6 +75,12 @@ def _tables_on(plan: Plan, rank: int) -> IntArray:
     node = rank // plan.local_world_size
     columns, nodes = plan.columns, plan.nodes
     return np.concatenate([columns.table[columns.rank == rank], nodes.table[nodes.node == node]])
+
+
+def option_of(plan: Plan, table: int) -> Option:
+    """Sharding of a table; `options_in` is faster for many, and slower for one."""
+    pieces = int((plan.columns.table == table).sum() + (plan.nodes.table == table).sum())
+    return Option(plan.sharding_types[table], max(1, pieces))
 
 
 def options_in(plan: Plan) -> list[Option]:

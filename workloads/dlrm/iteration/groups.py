@@ -21,7 +21,7 @@ GroupKind: TypeAlias = Literal[
     "sequence_column",
     "sequence_row_wise",
 ]
-"""Kinds of sharding; with `sequence_` a vector is exchanged for each lookup."""
+"""Kinds of sharding; kinds of sequences exchange a vector for each lookup."""
 
 
 @dataclass(frozen=True, slots=True)
